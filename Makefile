@@ -406,7 +406,7 @@ $(BUILD)/embed.c: src/gen/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FI
 
 # The interface for editors.
 $(BUILD)/types/perfev.lua: src/gen/types.lua $(wildcard doc/api/*.md) doc/testing.md \
-		doc/reference.md lua/perfev/base/option_tables.lua
+		doc/reference.md $(wildcard lua/perfev/option_tables/*.lua)
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< $(filter %.md,$^) > $@.new && mv $@.new $@
 $(BUILD)/types/perfev/%.lua: src/gen/types.lua

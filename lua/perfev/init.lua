@@ -7,14 +7,14 @@ if _VERSION ~= "Lua 5.4" then
   error("perfev: Lua 5.4 is needed, and this is " .. _VERSION .. (rawget(_G, "jit") and " (LuaJIT)" or ""), 0)
 end
 
-local agg = require "perfev.aggregate.aggregator"
-local args = require "perfev.tool.args"
 local core = require "perfev.core"
 local lazy = require "perfev.base.lazy_module"
 local session = require "perfev.live.session"
 require "perfev.record.tostring"
 require "perfev.symbol.stack"
 
+local agg = lazy "perfev.aggregate.aggregator"
+local args = lazy "perfev.tool.args"
 local counter = lazy "perfev.counter.counter"
 
 local M = {

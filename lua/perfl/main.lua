@@ -6,7 +6,7 @@
 
 local lazy = require "perfev.base.lazy_module"
 local perfev = require "perfev"
-local aggregator = require "perfev.aggregate.aggregator"
+local aggregator = lazy "perfev.aggregate.aggregator"
 local tracefs_probes = require "perfev.probe.tracefs_probes"
 local args = require "perfev.tool.args"
 local core = require "perfev.core"
@@ -18,7 +18,7 @@ local find_script = require "perfl.find_script"
 local native = require "perfl.core"
 local command_line = require "perfl.command_line"
 local output = require "perfl.output"
-local progress = require "perfl.progress"
+local progress = lazy "perfl.progress"
 local message = require "perfl.message"
 local session_options = require "perfev.base.options"
 local memory_shortage = require "perfev.base.memory_shortage"
@@ -271,7 +271,7 @@ local function keep_going()
     native.heed() -- the loop has seen the signal: the done callbacks may take long
     return "signal"
   end
-  progress.update(run.session)
+  if run.shows_progress then progress.update(run.session) end
   return true
 end
 
@@ -362,7 +362,8 @@ local function before_start()
   run.session = s
   configure(s)
   check_events(s)
-  if run.opts.input and not run.opts.quiet then progress.begin() end
+  run.shows_progress = run.opts.input and not run.opts.quiet
+  if run.shows_progress then progress.begin() end
   if run.opts.dry_run then
     leave(print_plan(s))
   end
@@ -428,7 +429,7 @@ end
 
 -- The result of the run -> exit status [, signal to end by]. why: the error, or nil.
 local function outcome(why)
-  progress.finish()
+  if run.shows_progress then progress.finish() end
   local number = native.signal()
   local flushed, broken, broken_status = output.check()
   local unread = run.session and run.session.record_errno == EPIPE and 141
@@ -446,7 +447,8 @@ end
 
 -- Prints the aggregators that the script has not read.
 local function print_aggregators()
-  if run.opts and run.opts.quiet then return end
+  local is_used = package.loaded["perfev.aggregate.aggregator"]
+  if not is_used or run.opts and run.opts.quiet then return end
   for i, one in ipairs(aggregator.unread()) do
     if i > 1 and not run.opts.json then print() end
     one:print()

@@ -1,7 +1,7 @@
 -- perfev.base.check: options against a table of types. Which options a class has: arguments_spec, docs_spec.
 
 local check = require "perfev.base.check"
-local tables = require "perfev.base.option_tables"
+local tables = require "perfev.option_tables"
 require "perfev.event.declaration" -- it, what it requires, and recordings define types of their own
 require "perfev.perfdata.reader"
 require "perfev.aggregate.span"

@@ -6,8 +6,8 @@ local run = require "spec.support.run"
 local c_folders = { "base", "aggregate", "tracepoint", "record", "task", "event", "symbol", "perfdata", "live" }
 local binding_folders = { "base", "event", "hooks", "symbol", "record", "aggregate", "perfdata", "engine" }
 local lua_folders = {
-  "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate", "perfev/symbol",
-  "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
+  "perfev/option_tables", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",
+  "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
   "perfev/profile/html", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/verb", "the program",
 }
 local FILES_MAX = 15 -- in a folder; a .c and its .h count as one

@@ -7,9 +7,9 @@
 -- of perfev.option_tables. `signatures` adds the types of functions. If the pages and `signatures`
 -- differ, a line on stderr says so, and the function has no types.
 
-package.path = "lua/?.lua;" .. package.path
+package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
 
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables"
 
 -- One line for each function. `T!` as a result: T, or nil, message, errno.
 local signatures = [[

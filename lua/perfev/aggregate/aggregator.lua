@@ -1,14 +1,14 @@
 --- Aggregators: C combines values by key as records arrive (src/aggregate/aggregator.h).
--- An aggregator can be a callback, so that no Lua runs per record, or a script feeds it. This file does the work that
--- happens once: options, checks against an event, rows and printing.
+-- An aggregator can be a callback (see as_callback.lua), or a script feeds it. This file does the work that happens
+-- once: options, rows and printing.
 
+local as_callback = require "perfev.aggregate.as_callback"
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
 local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local callback_fields = require "perfev.record.callback_fields"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.aggregator"
 local show_value = require "perfev.base.show_value"
 local conditions = lazy "perfev.aggregate.condition"
 
@@ -20,7 +20,7 @@ M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, n
 -- A function for the sampler of perfev.profile.
 M.times, methods.times = methods.times, nil
 local walk = methods.pairs -- does not mark the aggregator as read
-local own_spec = methods.spec -- the table that C also reads: do not change it
+local own_spec = as_callback.options_of
 
 local WIDTH, BAR = 80, 52
 local LEAST = 8 -- screen columns: a key is not cut to less
@@ -139,115 +139,6 @@ function M.unread()
   return list
 end
 
--- ---- as a callback ----
-
---- True for an aggregator.
-function M.is(value)
-  return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
-end
-
---- True for a list of callbacks.
-function M.is_list(value)
-  return type(value) == "table" and getmetatable(value) == nil
-end
-
---- The callbacks in a list; a single callback becomes a list of one.
--- @treturn table
-function M.list(value)
-  return M.is_list(value) and value or { value }
-end
-
---- True if an aggregator of the callback has a column `symbol`: the session must then track memory maps.
-function M.has_symbol(value)
-  for _, one in ipairs(M.list(value)) do
-    if M.is(one) and has_column(own_spec(one).by, { symbol = true }) then return true end
-  end
-  return false
-end
-
-local has_payload = { sample = true, record = true }
-
---- Why an aggregator cannot be this callback of any event; nil if it can, or if the value is not an aggregator.
-function M.refusal(callback, value)
-  if not M.is(value) then return nil end
-  local wanted, why = core.aggregator_fields(value)
-  local word = own_spec(value).word
-  if not wanted then return ("%s = perfev.%s: %s"):format(callback, word, why) end
-  if wanted[1] and not has_payload[callback] then
-    return ("%s = perfev.%s: args.%s: only samples have a payload"):format(callback, word, wanted[1])
-  end
-end
-
--- aggregator -> column -> size of a number that the tracepoint prints in hexadecimal
-local hex_columns = setmetatable({}, { __mode = "k" })
-
-local function note_hex(one, format)
-  local by, of_hex = own_spec(one).by, nil
-  if not (format and table.concat(by, " "):find("args.", 1, true)) then return end
-  for name, form in pairs(core.payload_forms(format)) do
-    if form.hex then
-      of_hex = of_hex or {}
-      of_hex["args." .. name] = form.bytes
-    end
-  end
-  hex_columns[one] = of_hex
-end
-
-local function check_one(event, one, format)
-  note_hex(one, format)
-  -- Why a field that the payload has cannot be a key or a value, or nil.
-  local function fault(field)
-    local is_value = own_spec(one).value == "args." .. field.name
-    if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
-    if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
-    local condition = own_spec(one).condition
-    local why = condition and conditions.fault(condition, field)
-    return why and "where: " .. why
-  end
-  local wanted = core.aggregator_fields(one)
-  return callback_fields.check_payload(event, "perfev." .. own_spec(one).word, wanted, format, fault)
-end
-
---- Checks that the event has the fields that its aggregators read.
--- @tparam string event       its name, for the message
--- @tparam table callbacks
--- @tparam ?string format     the text of its tracepoint's format file
--- @treturn[1] true
--- @treturn[2] nil
--- @treturn[2] string         in three parts
--- @treturn[2] integer        EINVAL
-function M.check(event, callbacks, format)
-  return M.check_each(callbacks, M.is, function(one) return check_one(event, one, format) end)
-end
-
---- Runs f(one) for each value in the callbacks with a payload that is(one) accepts; returns its first failure.
-function M.check_each(callbacks, is, f)
-  for _, name in ipairs { "sample", "record" } do
-    for _, one in ipairs(M.list(callbacks[name])) do
-      if is(one) then
-        local ok, why, code = f(one)
-        if not ok then return nil, why, code end
-      end
-    end
-  end
-  return true
-end
-
---- True if a callback counts samples, one each.
-function M.counts(callbacks)
-  for _, one in ipairs(M.list(callbacks.sample or callbacks.record)) do
-    local kind = M.is(one) and own_spec(one).kind
-    if kind == "count" or kind == "top" then return true end
-  end
-  return false
-end
-
---- The condition of the only subscriber to an event's samples, as condition.lua's tree; nil for several subscribers.
-function M.condition(callbacks)
-  local one = callbacks.sample or callbacks.record
-  return M.is(one) and own_spec(one).condition or nil
-end
-
 --- A copy of the options; `kind` is the constructor's name.
 function methods:spec()
   local spec = {}
@@ -356,7 +247,7 @@ local function check_alike(spec, other, level)
 end
 
 function methods:merge(other)
-  if not M.is(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
+  if not as_callback.is_aggregator(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
   check_alike(own_spec(self), own_spec(other), 3)
   local ok, merged = pcall(native_merge, self, other)
   if not ok then fail(2, "merge: %s", (merged:gsub("^bad argument #2 to '.-' %((.*)%)$", "%1"))) end
@@ -431,11 +322,11 @@ local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that
 
 -- The size of a key that is printed in hexadecimal, or nil; "start.args.addr" is args.addr of the span's start.
 local function hex_bytes(self, name)
-  local own = hex_columns[self]
+  local own = as_callback.hex_columns[self]
   if own and own[name] then return own[name] end
   local side, field = name:match "^(%l+)%.(args%..+)$"
   for _, span in ipairs(spans[self] or {}) do
-    local columns = hex_columns[span[side or "stop"]]
+    local columns = as_callback.hex_columns[span[side or "stop"]]
     if columns then return columns[field or name] end
   end
 end

@@ -4,7 +4,7 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.records"
 
 local M = {}
 

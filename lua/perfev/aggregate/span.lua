@@ -2,12 +2,13 @@
 -- The ends of a span are native callbacks of their events, so that no Lua runs per record. The events are declared
 -- here, or by the script if one event is more than one end.
 
+local as_callback = require "perfev.aggregate.as_callback"
 local aggregator = require "perfev.aggregate.aggregator"
 local check = require "perfev.base.check"
 local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local duration = require "perfev.base.parse_units".duration
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.span"
 local conditions = require "perfev.aggregate.condition"
 
 local M = {}
@@ -24,7 +25,9 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
-check.define("aggregator", "an aggregator", function(value) return aggregator.is(value) and value or nil end)
+check.define("aggregator", "an aggregator", function(value)
+  return as_callback.is_aggregator(value) and value or nil
+end)
 
 -- The key's field names at one end.
 local function columns(spec, name, level)

@@ -1,9 +1,7 @@
 --- Text lines: C writes a line for each record, from a format that is parsed once (src/lua/record/ltext_line.c).
--- A text line can be a callback; then no Lua runs per record.
+-- A text line can be a callback: see as_callback.lua.
 
-local aggregator = require "perfev.aggregate.aggregator"
 local core = require "perfev.core"
-local callback_fields = require "perfev.record.callback_fields"
 
 local M = {}
 
@@ -62,33 +60,6 @@ function M.new(format, level)
   local ok, one = pcall(core.line, parse_format(format, level + 2))
   if not ok then fail(level + 1, "line: %s", one) end
   return one
-end
-
---- True for a text line.
-function M.is(value)
-  return type(value) == "userdata" and select("#", core.line_fields(value)) > 0
-end
-
-local has_payload = { sample = true, record = true }
-
---- Why a text line cannot be this callback of any event; nil if it can, or if the value is not a text line.
-function M.refusal(callback, value)
-  if not M.is(value) then return nil end
-  local _, payload = core.line_fields(value)
-  if payload and not has_payload[callback] then
-    return ("%s = perfev.line: only samples have a payload"):format(callback)
-  end
-end
-
-local function check_one(event, one, format)
-  local wanted, payload = core.line_fields(one)
-  if payload and #wanted == 0 then wanted = { "common_type" } end
-  return callback_fields.check_payload(event, "perfev.line", wanted, format)
-end
-
---- Checks that the event has the fields that its text lines read; returns as aggregator.check does.
-function M.check(event, callbacks, format)
-  return aggregator.check_each(callbacks, M.is, function(one) return check_one(event, one, format) end)
 end
 
 return M

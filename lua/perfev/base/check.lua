@@ -1,4 +1,4 @@
---- Checks a table of options against a table of types (perfev.base.option_tables).
+--- Checks a table of options against a table of types (perfev.option_tables).
 --
 -- A type is text:
 --   string, boolean, function, table, path, true, false, "*" (the class checks it itself)
@@ -154,11 +154,22 @@ end
 
 -- ---- checks ----
 
+-- The fields of perf_event_attr as options, which the core checks.
+local attr_fields = { __index = function(_, name)
+  return type(name) == "string" and core.is_attr_field(name) and "*" or nil
+end }
+
+--- A table of types to which options are added; it has all fields of perf_event_attr.
+function M.with_attr_fields() return setmetatable({}, attr_fields) end
+
 --- The names of a table of types, sorted.
 function M.names(options)
   local names = {}
   for name in pairs(options) do
     if type(name) == "string" then names[#names + 1] = name end
+  end
+  for _, field in ipairs(getmetatable(options) == attr_fields and core.attr_fields() or {}) do
+    if rawget(options, field.name) == nil then names[#names + 1] = field.name end
   end
   table.sort(names)
   return names

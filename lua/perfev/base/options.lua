@@ -4,7 +4,7 @@ local check = require "perfev.base.check"
 local core = require "perfev.core"
 local raw = require "perfev.base.plain_copy"
 local shown = require "perfev.base.show_value"
-local types = require("perfev.base.option_tables").session
+local types = require("perfev.option_tables.session").session
 local units = require "perfev.base.parse_units"
 
 local M = {}

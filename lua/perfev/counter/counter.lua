@@ -9,7 +9,7 @@ local core = require "perfev.core"
 local event = require "perfev.event.declaration"
 local explain = lazy "perfev.event.explain_refusal"
 local member = require "perfev.counter.counter_event"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.counter"
 local options = require "perfev.base.options"
 local registers = require "perfev.record.registers"
 local shown = require "perfev.base.show_value"
@@ -42,11 +42,7 @@ local is_target = {}
 for _, word in ipairs(target_words) do is_target[word] = true end
 
 -- The options of a counter and of one of its events, with their types.
-local attr_fields, types_of_all, types_of_one = {}, {}, {}
-for _, field in ipairs(core.attr_fields()) do
-  attr_fields[field.name] = true
-  types_of_all[field.name], types_of_one[field.name] = "*", "*"
-end
+local types_of_all, types_of_one = check.with_attr_fields(), check.with_attr_fields()
 for name, t in pairs(option_tables.counter) do types_of_all[name] = t end
 for name, t in pairs(option_tables.counter_event) do types_of_one[name] = t end
 
@@ -146,7 +142,7 @@ local function attr_for(self, m, first)
   for _, words in ipairs { self.spec, event.settle(spec, found.words or {}, true) } do
     for name, value in pairs(words) do
       -- `cgroup` of a counter is a target; `cgroup` of an event is the attr field.
-      if attr_fields[name] and (words ~= self.spec or not is_target[name]) then fields[name] = value end
+      if core.is_attr_field(name) and (words ~= self.spec or not is_target[name]) then fields[name] = value end
     end
   end
   fields.sample_period = spec.period or fields.sample_period

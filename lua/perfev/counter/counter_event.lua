@@ -16,8 +16,6 @@ local Member = {}
 Member.__index = Member
 Member.__name = "perfev.counter.member"
 
-local attr_fields = {}
-for _, field in ipairs(core.attr_fields()) do attr_fields[field.name] = true end
 
 --- A member that is not open yet; its counter opens it.
 function M.new(counter, name, spec)
@@ -166,7 +164,8 @@ function Member:modify(fields)
   if not opened then return closed(self) end
   local attr = opened:attr(self.number)
   for name, value in pairs(fields) do
-    if not attr_fields[name] then error(("modify: no attr field is called '%s'"):format(shown(name)), 2) end
+    local is_field = type(name) == "string" and core.is_attr_field(name)
+    if not is_field then error(("modify: no attr field is called '%s'"):format(shown(name)), 2) end
     attr[name] = value
   end
   local ok, why, code = ioctl(self, "MODIFY_ATTRIBUTES", "change its attr", attr)

@@ -2,13 +2,12 @@
 -- The attr starts with the defaults of the event's kind; the needs of the callbacks are added, then the user's options.
 
 local lazy = require "perfev.base.lazy_module"
-local agg = require "perfev.aggregate.aggregator"
+local as_callback = require "perfev.aggregate.as_callback"
 local check = require "perfev.base.check"
 local core = require "perfev.core"
 local filters = lazy "perfev.tracepoint.filter"
 local samples = require "perfev.record.callback_fields"
 local grammar = require "perfev.event.grammar"
-local line = require "perfev.aggregate.text_line"
 local names = require "perfev.event.perf_names"
 local resolve = require "perfev.event.resolve"
 local options = require "perfev.base.options"
@@ -40,13 +39,12 @@ local callbacks = {
 --- Callback -> the attr fields that make the kernel write its records.
 M.asks = callbacks
 
-local comforts = require("perfev.base.option_tables").event
+local comforts = require("perfev.option_tables.event").event
 local is_attr_field = core.is_attr_field
 
 -- All options of a declaration and their types.
-local types = {}
+local types = check.with_attr_fields()
 for name, t in pairs(comforts) do types[name] = t end
-for _, field in ipairs(core.attr_fields()) do types[field.name] = types[field.name] or "*" end
 for name in pairs(callbacks) do
   types[name] = is_attr_field(name) and "boolean | callback" or "callback"
 end
@@ -116,12 +114,12 @@ end
 -- A callback: a function, an aggregator, a line, or a list of aggregators and lines.
 check.define("callback", "a function", function(value, name)
   local mt, is_fed = getmetatable(value), false
-  for i, one in ipairs(agg.list(value)) do
-    local wrong = agg.refusal(name, one) or line.refusal(name, one)
+  for i, one in ipairs(as_callback.list(value)) do
+    local wrong = as_callback.refusal(name, one)
     if wrong then return nil, wrong end
-    is_fed = (agg.is(one) or line.is(one)) and (is_fed or i == 1)
+    is_fed = as_callback.is_sink(one) and (is_fed or i == 1)
   end
-  if agg.is_list(value) and value[1] ~= nil and not is_fed then
+  if as_callback.is_list(value) and value[1] ~= nil and not is_fed then
     return nil, "each of a list must be an aggregator or a line"
   end
   if type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call) then return value end
@@ -192,11 +190,13 @@ end
 local function read_fields(spec, level)
   if spec.fields == nil then return nil end
   local read = samples.read(spec.fields, "event", level + 1)
-  local fed = agg.list(spec.sample)[1]
-  if agg.is(fed) then
+  local fed = as_callback.list(spec.sample)[1]
+  if as_callback.is_aggregator(fed) then
     fail(level, "event: fields and an aggregator at once; its columns are in its own by and value")
   end
-  if line.is(fed) then fail(level, "event: fields and a line at once; its columns are in its own format") end
+  if as_callback.is_line(fed) then
+    fail(level, "event: fields and a line at once; its columns are in its own format")
+  end
   if spec.sample == nil then fail(level, "event: fields without sample, which would get them") end
   return read
 end
@@ -251,7 +251,7 @@ local function callback_bits(fields, spec, list)
     if is_callback(spec, name) then
       local value = spec[name]
       -- Copy the list, because the caller may change it.
-      list[name] = agg.is_list(value) and table.move(value, 1, #value, 1, {}) or value
+      list[name] = as_callback.is_list(value) and table.move(value, 1, #value, 1, {}) or value
       for _, field in ipairs(asks) do fields[field] = true end
     end
   end
@@ -363,7 +363,7 @@ function M.declare(spec, level)
   callback_bits(fields, spec, list)
   local read = read_fields(spec, level + 1)
   if read then ask_for(spec, read) end
-  if agg.has_symbol(list.sample) then spec.symbols = true end
+  if as_callback.has_symbol(list.sample) then spec.symbols = true end
   local text = spec[1] and table.concat(spec, ",")
   local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"
@@ -561,9 +561,7 @@ function M.check_payload(name, decl, format)
   end
   if decl.is_pulled then return true end -- one of several events has it: see fields.lua's check_pulled
   if decl.fields then return samples.check_payload(name, "fields", decl.fields.payload, format) end
-  local ok, why, code = agg.check(name, decl.callbacks, format)
-  if not ok then return nil, why, code end
-  return line.check(name, decl.callbacks, format)
+  return as_callback.check(name, decl.callbacks, format)
 end
 
 --- The part of the sample's conditions that the kernel can decide.
@@ -573,7 +571,7 @@ end
 -- @treturn boolean   true if the filter is the whole condition
 function M.condition(decl, built)
   if not (built.is_tracepoint and built.format) then return nil, false end
-  local condition = where.both(decl.condition, agg.condition(decl.callbacks))
+  local condition = where.both(decl.condition, as_callback.condition(decl.callbacks))
   if not condition then return nil, false end
   return where.filter(condition, filters.fields(built.format))
 end

@@ -1,7 +1,7 @@
 --- An event of a session: opens, filters, enables and disables it.
 
 local lazy = require "perfev.base.lazy_module"
-local agg = require "perfev.aggregate.aggregator"
+local as_callback = require "perfev.aggregate.as_callback"
 local colon = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
@@ -220,7 +220,8 @@ end
 local function note_sampled(self, ev, built)
   local attr = built.attr
   local is_clock = attr.config == names.CPU_CLOCK or attr.config == names.TASK_CLOCK
-  if built.found.is_sampled and attr.type == names.TYPE.software and not is_clock and agg.counts(ev.decl.callbacks) then
+  local is_software = built.found.is_sampled and attr.type == names.TYPE.software and not is_clock
+  if is_software and as_callback.counts(ev.decl.callbacks) then
     self:_log(0, explain.sampled(ev.name, attr.sample_freq))
   end
 end

@@ -7,7 +7,7 @@ local cgroups = lazy "perfev.event.cgroup"
 local core = require "perfev.core"
 local explain = lazy "perfev.event.explain_refusal"
 local options = require "perfev.base.options"
-local processes = require "perfev.event.processes"
+local processes = lazy "perfev.event.processes"
 
 local M = {}
 

@@ -6,7 +6,7 @@ local command = require "perfev.live.command"
 local event = require "perfev.event.declaration"
 local event_loop = require "perfev.live.event_loop"
 local opened = require "perfev.event.open_event"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.records"
 local recording = require "perfev.live.recording"
 local samples = require "perfev.record.callback_fields"
 

@@ -4,7 +4,7 @@
 local picture = require "perfev.picture"
 local check = require "perfev.base.check"
 local escape = require "perfev.base.escape"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.picture"
 
 local PANELS = 8
 

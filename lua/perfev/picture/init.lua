@@ -8,7 +8,7 @@ local escape = require "perfev.base.escape"
 local json = require "perfev.base.json"
 local markup = require "perfev.picture.markup"
 local palette = require "perfev.picture.palette"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.picture"
 local terminal = require "perfev.picture.terminal"
 
 local M = {}

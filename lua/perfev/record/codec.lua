@@ -4,7 +4,7 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
-local option_tables = require "perfev.base.option_tables"
+local option_tables = require "perfev.option_tables.records"
 local registers = require "perfev.record.registers"
 local samples = require "perfev.record.callback_fields"
 local shown = require "perfev.base.show_value"

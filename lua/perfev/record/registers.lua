@@ -103,7 +103,6 @@ function M.attr(fields, machine)
   return attr
 end
 
-local host = M.of(core.machine)
-if host then core.record_registers(host) end
+core.record_registers(function() return M.of(core.machine) end)
 
 return M

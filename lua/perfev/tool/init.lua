@@ -1,12 +1,12 @@
 --- perfev.tool: functions that the scripts of perfl share; see doc/api/tool.md.
 -- `who` is a script's name, as messages have it.
 
-local agg = require "perfev.aggregate.aggregator"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local event = require "perfev.event.declaration"
 local lazy = require "perfev.base.lazy_module"
 local options = require "perfev.base.options"
+local agg = lazy "perfev.aggregate.aggregator"
 local pidns = lazy "perfev.event.pid_namespace"
 local session = require "perfev.live.session"
 local units = require "perfev.base.parse_units"

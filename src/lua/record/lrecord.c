@@ -330,7 +330,8 @@ static void push_branches(lua_State *L, const struct pev_value *value, bool swap
 		set_u64(L, "hw_idx", value->extra);
 }
 
-static const char registers_key; /* registry key of this machine's register names */
+/* Registry key of this machine's register names; before their first use, of a function. */
+static const char registers_key;
 
 /* Pushes the register names by mask bit: the view's own, or this machine's. */
 static void push_register_names(lua_State *L, int at)
@@ -342,10 +343,17 @@ static void push_register_names(lua_State *L, int at)
 			return;
 	}
 	lua_pop(L, 1);
-	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &registers_key) != LUA_TTABLE) {
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &registers_key);
+	if (lua_istable(L, -1))
+		return;
+	if (lua_isfunction(L, -1))
+		lua_call(L, 0, 1);
+	if (!lua_istable(L, -1)) {
 		lua_pop(L, 1);
 		lua_newtable(L);
 	}
+	lua_pushvalue(L, -1);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &registers_key);
 }
 
 /* Pushes { abi = 2, ax = value, ... }. The key of an unnamed register is its bit number. */
@@ -775,10 +783,10 @@ static int l_record_tostring(lua_State *L)
 	return 0;
 }
 
-/* core.record_registers(names): sets this machine's register names, by mask bit. */
+/* core.record_registers(f): f returns this machine's register names, by mask bit, or nil. */
 static int l_record_registers(lua_State *L)
 {
-	luaL_checktype(L, 1, LUA_TTABLE);
+	luaL_checktype(L, 1, LUA_TFUNCTION);
 	lua_pushvalue(L, 1);
 	lua_rawsetp(L, LUA_REGISTRYINDEX, &registers_key);
 	return 0;

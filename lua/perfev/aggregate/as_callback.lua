@@ -1,0 +1,136 @@
+--- Aggregators and text lines as callbacks of events: C feeds them, so that no Lua runs per record
+-- (src/lua/aggregate/lsink.c). A run that uses neither does not load the modules that make them.
+
+local lazy = require "perfev.base.lazy_module"
+local core = require "perfev.core"
+local callback_fields = lazy "perfev.record.callback_fields"
+local conditions = lazy "perfev.aggregate.condition"
+
+local M = {}
+
+--- The options of an aggregator: the table that C also reads, which is not to be changed.
+M.options_of = core.aggregator_methods.spec
+
+--- aggregator -> column -> size of a number that the tracepoint prints in hexadecimal
+M.hex_columns = setmetatable({}, { __mode = "k" })
+
+--- True for an aggregator.
+function M.is_aggregator(value)
+  return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
+end
+
+--- True for a text line.
+function M.is_line(value)
+  return type(value) == "userdata" and select("#", core.line_fields(value)) > 0
+end
+
+--- True for an aggregator or a text line.
+function M.is_sink(value) return M.is_aggregator(value) or M.is_line(value) end
+
+--- True for a list of callbacks.
+function M.is_list(value)
+  return type(value) == "table" and getmetatable(value) == nil
+end
+
+--- The callbacks in a list; a single callback becomes a list of one.
+-- @treturn table
+function M.list(value)
+  return M.is_list(value) and value or { value }
+end
+
+--- True if an aggregator of the callback has a column `symbol`: the session must then track memory maps.
+function M.has_symbol(value)
+  for _, one in ipairs(M.list(value)) do
+    for _, name in ipairs(M.is_aggregator(one) and M.options_of(one).by or {}) do
+      if name == "symbol" then return true end
+    end
+  end
+  return false
+end
+
+-- The name of its constructor.
+local function word_of(sink)
+  return M.is_line(sink) and "line" or M.options_of(sink).word
+end
+
+-- The fields that it reads of a payload, or nil and why it can be no callback.
+local function payload_fields(sink)
+  if not M.is_line(sink) then return core.aggregator_fields(sink) end
+  local wanted, has_payload = core.line_fields(sink)
+  return has_payload and #wanted == 0 and { "common_type" } or wanted
+end
+
+local has_payload = { sample = true, record = true }
+
+--- Why an aggregator or a text line cannot be this callback of any event; nil if it can, or if the value is neither.
+function M.refusal(callback, value)
+  if not M.is_sink(value) then return nil end
+  local wanted, why = payload_fields(value)
+  if not wanted then return ("%s = perfev.%s: %s"):format(callback, word_of(value), why) end
+  if wanted[1] and not has_payload[callback] then
+    local field = M.is_aggregator(value) and ("args.%s: "):format(wanted[1]) or ""
+    return ("%s = perfev.%s: %sonly samples have a payload"):format(callback, word_of(value), field)
+  end
+end
+
+local function note_hex(one, format)
+  local by, of_hex = M.options_of(one).by, nil
+  if not (format and table.concat(by, " "):find("args.", 1, true)) then return end
+  for name, form in pairs(core.payload_forms(format)) do
+    if form.hex then
+      of_hex = of_hex or {}
+      of_hex["args." .. name] = form.bytes
+    end
+  end
+  M.hex_columns[one] = of_hex
+end
+
+-- Why a field that the payload has cannot be a key or a value of the aggregator, or nil.
+local function fault_of(one, field)
+  local opts = M.options_of(one)
+  local is_value = opts.value == "args." .. field.name
+  if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
+  if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
+  local why = opts.condition and conditions.fault(opts.condition, field)
+  return why and "where: " .. why
+end
+
+--- Checks that the event has the fields that its aggregators and text lines read.
+-- @tparam string event       its name, for the message
+-- @tparam table callbacks
+-- @tparam ?string format     the text of its tracepoint's format file
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string         in three parts
+-- @treturn[2] integer        EINVAL
+function M.check(event, callbacks, format)
+  for _, name in ipairs { "sample", "record" } do
+    for _, one in ipairs(M.list(callbacks[name])) do
+      if M.is_sink(one) then
+        local is_aggregator = M.is_aggregator(one)
+        if is_aggregator then note_hex(one, format) end
+        local ok, why, code = callback_fields.check_payload(event, "perfev." .. word_of(one), payload_fields(one),
+          format, is_aggregator and function(field) return fault_of(one, field) end or nil)
+        if not ok then return nil, why, code end
+      end
+    end
+  end
+  return true
+end
+
+--- True if a callback counts samples, one each.
+function M.counts(callbacks)
+  for _, one in ipairs(M.list(callbacks.sample or callbacks.record)) do
+    local kind = M.is_aggregator(one) and M.options_of(one).kind
+    if kind == "count" or kind == "top" then return true end
+  end
+  return false
+end
+
+--- The condition of the only subscriber to an event's samples, as condition.lua's tree; nil for several subscribers.
+function M.condition(callbacks)
+  local one = callbacks.sample or callbacks.record
+  return M.is_aggregator(one) and M.options_of(one).condition or nil
+end
+
+return M
