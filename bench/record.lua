@@ -2,11 +2,11 @@
 -- lua5.4 bench/record.lua FILE RECORDS [KIND]
 --
 -- KIND is syscalls (raw_syscalls:sys_enter, the default), long (the same, in rounds that fill two rings
--- of 4096 pages), pairs (sys_enter and sys_exit in turn), stacks (cpu-clock with call chains into the
--- C library) or clock (cpu-clock with few fields, for long recordings).
+-- of 4096 pages), pairs (sys_enter and sys_exit in turn), stacks (cpu-clock with 256 call chains into the
+-- C library), varied (the same with 12,800) or clock (cpu-clock with few fields, for long recordings).
 --
 -- Each run writes the same bytes: times, tasks and calls come from one seed. In a round the records of
--- each CPU are one make_piece, and the times of the pieces overlap, so that a reader must sort them.
+-- each CPU are one piece, and the times of the pieces overlap, so that a reader must sort them.
 
 local perfdata = require "spec.support.perfdata"
 
@@ -118,11 +118,21 @@ local stacks = {
     sample_id_all = true, comm = true, task = true, mmap = true, mmap2 = true } } },
   formats = {},
 }
-function stacks.sample(tid, time, cpu)
+local function pack_stack(tid, time, cpu, inner)
   local chain = { KERNEL, -0x7f000000 + math.random(0, 3) * 0x1000, USER }
-  for i = 1, 10 do chain[3 + i] = LIBC + TEXT + i * 4096 + math.random(0, 8 // i // i) % 8 * 64 end
+  for i = 1, 10 do chain[3 + i] = LIBC + TEXT + i * 4096 + inner(i) % 64 * 64 end
   return STACK_FORMAT:pack(SAMPLE, 2, STACK_FORMAT:packsize(), chain[2], tid, tid, time, cpu, 0, 1000000, #chain,
     table.unpack(chain))
+end
+
+function stacks.sample(tid, time, cpu)
+  return pack_stack(tid, time, cpu, function(i) return math.random(0, 8 // i // i) % 8 end)
+end
+
+local varied = { events = stacks.events, formats = {} }
+function varied.sample(tid, time, cpu)
+  local number = tid % TASKS * 50 + math.random(0, 49) -- a task has 200 chains
+  return pack_stack(tid, time, cpu, function(i) return i == 1 and number or i == 2 and number // 64 or number % 8 end)
 end
 
 local clock = {
@@ -135,8 +145,9 @@ function clock.sample(tid, time, cpu)
   return string.pack("<I4I2I2 I4I4 I8 I4I4", SAMPLE, 2, 32, tid, tid, time, cpu, 0)
 end
 
-local kinds = { syscalls = syscalls, long = syscalls, pairs = enter_and_exit, stacks = stacks, clock = clock }
-local made = assert(kinds[kind], "KIND is syscalls, long, pairs, stacks or clock")
+local kinds = { syscalls = syscalls, long = syscalls, pairs = enter_and_exit, stacks = stacks, varied = varied,
+                clock = clock }
+local made = assert(kinds[kind], "KIND is syscalls, long, pairs, stacks, varied or clock")
 local PER_ROUND = kind == "long" and 2 * 4096 * 4096 // SIZE or 8192
 local builder = perfdata.new { endian = "little", events = made.events }
 
@@ -187,7 +198,7 @@ local function write_records(file)
   end
   for i = 1, TASKS do
     put(comm(1000 + i, "task-" .. i, time))
-    if kind == "stacks" then put(mmap(1000 + i, time)) end
+    if made.events == stacks.events then put(mmap(1000 + i, time)) end
   end
   while left > 0 do
     local nr, ends = math.min(left, PER_ROUND), {}
@@ -209,7 +220,7 @@ local whole = builder:file(sections)
 local DATA_SIZE = 0x30 -- in the header: offset of the records, and their size
 local start = string.unpack("<I8", whole, DATA_SIZE - 7)
 
--- The table of sections with their offsets move_sections by this many bytes.
+-- Adds this many bytes to the offsets in the table of sections.
 local function move_sections(tail, by)
   local out, at = {}, 1
   for _ in pairs(sections) do

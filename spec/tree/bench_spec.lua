@@ -67,6 +67,17 @@ describe("the recording of make bench", function()
     rec:close()
   end)
 
+  it("has many more call chains if they are to be varied", function()
+    local rec = assert(perfev.open(made("varied.data", 2000, "varied")))
+    local chains, nr = {}, 0
+    for r in rec:records { user = false, types = { "sample" } } do
+      local text = table.concat(r.callchain.raw, " ")
+      nr, chains[text] = nr + (chains[text] and 0 or 1), true
+    end
+    assert.is_true(nr > 1500 and nr < 2000, nr)
+    rec:close()
+  end)
+
   it("is the same whenever it is made", function()
     assert.is_true(run.slurp(made("b.data", 1000)) == assert(run.slurp(made("c.data", 1000))))
   end)
