@@ -162,26 +162,17 @@ local globals = {
   ustack = of_record:format "ustack", retval = of_args:format "ret", args = of_args:format "NAME",
 }
 
-local names = { nsecs = "time", probe = "event", sym = "symbol", usym = "symbol", ksym = "symbol", func = "symbol",
-                retval = "args.ret", ret = "args.ret", exe = "comm", dso = "symbol" }
-
---- The answer for an error about an unknown global or record field.
+--- The answer for Lua's error about an unknown global.
 -- @tparam string message
 -- @treturn string  "" if the name is unknown here, too
 function M.name(message)
-  local line = message:match("^[^\n]*")
-  local global = line:match("nil value %(global '([%w_]+)'%)")
-  if global and perfev[global] == nil then
-    local all = {}
-    for name in pairs(perfev) do all[#all + 1] = name end
-    local near = core.nearest(global, all)
-    local text = globals[global] or near and ("try: %s"):format(near)
-    return text and "\n" .. text or ""
-  end
-  local field = line:match("no record has a field '([^']+)'")
-  local payload = field and field:match("^args%->([%w_]+)$")
-  local known = payload and "args." .. payload or names[field or ""]
-  return known and "\ntry: " .. known or ""
+  local global = message:match("^[^\n]*nil value %(global '([%w_]+)'%)")
+  if not global or perfev[global] ~= nil then return "" end
+  local all = {}
+  for name in pairs(perfev) do all[#all + 1] = name end
+  local near = core.nearest(global, all)
+  local text = globals[global] or near and ("try: %s"):format(near)
+  return text and "\n" .. text or ""
 end
 
 return M

@@ -741,6 +741,10 @@ describe("in the place of a callback an aggregator", function()
     end
     assert.error_matches(declare("sample", perfev.count { by = "comn" }),
       "sample = perfev.count: no record has a field 'comn' %(did you mean 'comm'%?%)")
+    -- names of perf, bpftrace and bcc
+    assert.error_matches(declare("sample", perfev.count { by = "nsecs" }), "'nsecs' %(did you mean 'time'%?%)")
+    assert.error_matches(declare("sample", perfev.hist { value = "args->ret" }),
+      "'args%->ret' %(did you mean 'args.ret'%?%)")
     assert.error_matches(declare("sample", perfev.count { by = "callchain" }), "neither a number nor a string")
     assert.error_matches(declare("sample", perfev.sum { by = "comm" }), "it needs a value")
     assert.error_matches(declare("fork", perfev.count { by = "args.x" }), "only samples have a payload")

@@ -298,30 +298,79 @@ describe("the house", function()
     end
   end)
 
-  it("parses no message: code decides by an errno or by a field", function()
-    -- argparse and the Lua interpreter report in text alone.
-    local readers = { ["lua/perfl/command_line.lua"] = true, ["lua/perfl/other_tools.lua"] = true }
-    local is_message = { why = true, what = true, message = true, msg = true, reason = true, wrong = true, err = true,
-                         said = true, refused = true, failure = true }
-    local function parsed(line)
-      for name, verb, pattern in line:gmatch "%f[%w_]([%w_]+):(%a+)%(?%s*(.?.?.?.?.?.?.?)" do
-        local is_reading = verb == "match" or verb == "find" or verb == "gsub" or verb == "gmatch"
-        local is_layout = pattern:find "^[\"']%^?%[%^\\n" -- lines of it
-        local is_of_lua = line:find("nil value", 1, true) -- "attempt to call a nil value (global 'evnt')"
-        if is_message[name] and is_reading and not is_layout and not is_of_lua then return true end
+  describe("parses no message: code decides by an errno or by a field", function()
+    -- argparse and the Lua interpreter, also when it has no memory, report in text alone.
+    local readers = { ["lua/perfl/command_line.lua"] = true, ["lua/perfl/other_tools.lua"] = true,
+                      ["lua/perfev/base/memory_shortage.lua"] = true }
+    local verbs = { match = true, find = true, gsub = true, gmatch = true }
+
+    -- "file:line" of each line of our Lua that a function finds.
+    local function lines_with(finder, is_exempt)
+      local found = {}
+      for _, path in ipairs(lua_files()) do
+        local is_found, number = finder(), 0
+        for line in (is_exempt[path] and "" or read(path)):gmatch "([^\n]*)\n" do
+          number = number + 1
+          if is_found(line) then found[#found + 1] = path .. ":" .. number end
+        end
       end
+      return found
     end
-    assert(parsed 'if why:find("^ring on cpu") then' and parsed "local n = what:match 'pid (%d+)'")
-    assert(not parsed 'why:match("^[^\\n]*")' and not parsed 'text:find("x")')
-    local found = {}
-    for path in run.capture("find lua scripts -name '*.lua'"):gmatch "[^\n]+" do
-      local number = 0
-      for line in (readers[path] and "" or read(path)):gmatch "([^\n]*)\n" do
-        number = number + 1
-        if parsed(line) then found[#found + 1] = path .. ":" .. number end
+
+    it("in a variable with the name of a message, or what a pcall has caught", function()
+      local is_message = { why = true, what = true, message = true, msg = true, reason = true, wrong = true, err = true,
+                           said = true, refused = true, failure = true }
+      local function finder()
+        local caught = {} -- by a pcall in this function
+        return function(line)
+          if line:find "^end" then caught = {} end
+          local result = line:match "local [%w_]+, ([%w_]+)[%w_, ]* = x?pcall%("
+          if result and not line:find "pcall%(tostring" then caught[result] = true end
+          for name, verb, pattern in line:gmatch "%f[%w_]([%w_]+):(%a+)%(?%s*(.?.?.?.?.?.?.?)" do
+            local is_layout = pattern:find "^[\"']%^?%[%^\\n" -- lines of it
+            local is_of_lua = line:find("nil value", 1, true) -- "attempt to call a nil value (global 'evnt')"
+            local is_parsed = (is_message[name] or caught[name]) and verbs[verb]
+            if is_parsed and not is_layout and not is_of_lua then return true end
+          end
+        end
       end
-    end
-    assert.same({}, found)
+      local parsed = finder()
+      assert(not parsed "local ok, one = pcall(f)" and not parsed "  local made, a, b = pcall(f)")
+      assert(parsed 'if why:find("^ring on cpu") then' and parsed "local n = what:match 'pid (%d+)'")
+      assert(parsed 'return refuse((one:gsub("^[^ ]+:%d+: ", "")))' and parsed "a:match 'x'")
+      assert(not parsed 'why:match("^[^\\n]*")' and not parsed 'text:find("x")')
+      assert(not parsed "end" and not parsed "a:match 'x'")
+      assert.same({}, lines_with(finder, readers))
+    end)
+
+    it("by a pattern that is part of one of its sentences", function()
+      local sentences = {} -- the text of every string in C and Lua
+      for _, path in ipairs(files("src/*.c", "src/*/*.c", "src/lua/*/*.c")) do
+        for text in without_comments(read(path)):gmatch '"([^"\n]*)"' do sentences[#sentences + 1] = text end
+      end
+      for _, path in ipairs(lua_files()) do
+        for line in read(path):gmatch "[^\n]+" do
+          local is_pattern = line:find "[:.]match" or line:find "[:.]g?find" or line:find "[:.]gsub"
+          for text in (is_pattern and "" or line):gmatch '"([^"]*)"' do sentences[#sentences + 1] = text end
+        end
+      end
+      local all = table.concat(sentences, "\n")
+      local function finder()
+        return function(line)
+          for verb, pattern in line:gmatch "[:.](%a+)%(?[^\"']-[\"]([^\"]*)" do
+            -- The longest text of the pattern without a special character: a sentence has three words or more.
+            for words in (verbs[verb] and pattern or ""):gmatch "%a[%a ,']+%a" do
+              local is_sentence = words:find "%a+ %a+ %a+"
+              local is_file = line:find("slurp", 1, true) -- of /proc
+              if is_sentence and not is_file and all:find(words, 1, true) then return true end
+            end
+          end
+        end
+      end
+      assert(finder()([[local field = line:match("no record has a field '([^']+)'")]]))
+      assert(not finder()([[local words = line:match("%a+ some words that no message has")]]))
+      assert.same({}, lines_with(finder, { ["lua/perfev/base/memory_shortage.lua"] = true }))
+    end)
   end)
 
   it("writes no line beyond 100 columns, a tab being 8", function()

@@ -70,18 +70,16 @@ local function remedy(kind, field)
   return ("\n  try: %s { %s = \"%s\" }"):format(kind, (kind == "count" or kind == "top") and "by" or "value", field)
 end
 
--- Refuses options that this kind lacks, with the kind or the option that was probably meant.
-local function check_words(kind, spec, types, level)
-  if type(spec) ~= "table" then
-    fail(level, "%s: a table expected, not %s%s", kind, show_value(spec), remedy(kind, spec))
-  end
+-- Returns why this kind lacks one of the options, with the kind or the option that was probably meant; or nil.
+local function refused_word(kind, spec, types)
+  if type(spec) ~= "table" then return ("a table expected, not %s%s"):format(show_value(spec), remedy(kind, spec)) end
   for name in next, spec do
     if types[name] == nil and name == 1 then
-      fail(level, "%s: options have names%s", kind, remedy(kind, spec[1]))
+      return "options have names" .. remedy(kind, spec[1])
     elseif types[name] == nil and name == "value" then
-      fail(level, "%s: value: a count has no values\n  try: sum, or by = \"%s\"", kind, show_value(spec.value))
+      return ("value: a count has no values\n  try: sum, or by = \"%s\""):format(show_value(spec.value))
     elseif types[name] == nil and (option_tables.hist[name] or option_tables.top[name]) then
-      fail(level, "%s: '%s' is an option of %s", kind, name, name == "rows" and "top" or "hist")
+      return ("'%s' is an option of %s"):format(name, name == "rows" and "top" or "hist")
     end
   end
 end
@@ -97,34 +95,48 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 --   values are of), `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default
 --   65536), `slot` (the length of the time slots in a column `time`); for hist: `low`, `high`, `step`;
 --   for top: `rows` (for print, 10)
--- @tparam integer level  of the caller, for `error`
--- @treturn aggregator
-function M.new(kind, spec, level)
+-- @treturn[1] aggregator
+-- @treturn[2] nil
+-- @treturn[2] string  why not
+function M.make(kind, spec)
   local types = option_tables[kind]
   if spec == nil then spec = {} end
-  check_words(kind, spec, types, level + 1)
-  local slot = type(spec) == "table" and rawget(spec, "slot") or nil
-  spec = check.take(kind, spec, types, level + 1)
-  if slot and spec.slot == 0 then fail(level, "%s: slot must be above 0", kind) end
+  local why = refused_word(kind, spec, types)
+  if why then return nil, why end
+  local slot = rawget(spec, "slot")
+  spec, why = check.options(spec, types)
+  if not spec then return nil, why end
+  if slot and spec.slot == 0 then return nil, "slot must be above 0" end
   local by = spec.by or {}
   if slot and not has_column(by, { time = true }) then
-    fail(level, "%s: slot needs a column 'time'\n  try: by = \"time\"", kind)
+    return nil, "slot needs a column 'time'\n  try: by = \"time\""
   end
   local is_linear = spec.low or spec.high or spec.step
   if is_linear and not (spec.low and spec.high and spec.step) then
-    fail(level, "hist: low, high and step go together; without them it is by powers of two")
+    return nil, "low, high and step go together; without them it is by powers of two"
   end
   local condition, program
-  if spec.where ~= nil then condition, program = conditions.read(spec.where, kind .. ": where", level + 1) end
+  if spec.where ~= nil then
+    condition, program = conditions.compile(spec.where)
+    if not condition then return nil, "where: " .. program end
+  end
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
     slot = slot, slot_ns = spec.slot, low = spec.low, high = spec.high, step = spec.step,
     rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
-  if not ok then fail(level, "%s: %s", kind, one) end
+  if not ok then return nil, one end
   nr_made = nr_made + 1
   made[nr_made] = one
+  return one
+end
+
+--- The same, raising.
+-- @tparam integer level  of the caller, for `error`
+function M.new(kind, spec, level)
+  local one, why = M.make(kind, spec)
+  if not one then fail(level, "%s: %s", kind, why) end
   return one
 end
 
@@ -249,8 +261,8 @@ end
 function methods:merge(other)
   if not as_callback.is_aggregator(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
   check_alike(own_spec(self), own_spec(other), 3)
-  local ok, merged = pcall(native_merge, self, other)
-  if not ok then fail(2, "merge: %s", (merged:gsub("^bad argument #2 to '.-' %((.*)%)$", "%1"))) end
+  local merged, why = native_merge(self, other)
+  if not merged then fail(2, "merge: %s", why) end
   was_read[other] = true -- its values are in `self` now
   return merged
 end

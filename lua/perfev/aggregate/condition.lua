@@ -166,20 +166,30 @@ local function compile(node)
   return core.condition(tests)
 end
 
---- Checks a condition and compiles it. Raises if it is invalid.
+--- Checks a condition and compiles it.
 -- @tparam table condition
--- @tparam string what     the option, for the message: "count: where"
--- @tparam integer level   of the caller, for `error`
--- @treturn table     the tree: comparisons (`field`, `op`, the literals), and "and", "or", "not" (`op`, the operands)
--- @treturn userdata  the program
-function M.read(condition, what, level)
+-- @treturn[1] table     the tree: comparisons (`field`, `op`, the literals), and "and", "or", "not" (`op`, operands)
+-- @treturn[1] userdata  the program
+-- @treturn[2] nil
+-- @treturn[2] string    why it is invalid
+function M.compile(condition)
   local ok, node, program = pcall(function()
     local node = read_node(condition, 1)
     return node, compile(node)
   end)
   if ok then return node, program end
   if type(node) ~= "table" then error(node, 0) end
-  error(("%s: %s"):format(what, node.why), level)
+  return nil, node.why
+end
+
+--- The same, raising.
+-- @tparam table condition
+-- @tparam string what     the option, for the message: "count: where"
+-- @tparam integer level   of the caller, for `error`
+function M.read(condition, what, level)
+  local node, program = M.compile(condition)
+  if not node then error(("%s: %s"):format(what, program), level) end
+  return node, program
 end
 
 --- Joins two trees from `read` by "and"; either may be nil.

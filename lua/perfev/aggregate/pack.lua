@@ -76,8 +76,8 @@ function M.unpack(agg, bytes, opts, level)
   end
   local ok, spec, kind, at = pcall(read_head, bytes)
   if not ok or at > #bytes - 7 then return refuse "its content is invalid" end
-  local made, one = pcall(agg.new, kind, spec, 2)
-  if not made then return refuse((one:gsub("^[^ ]+:%d+: ", ""))) end
+  local one, invalid = agg.make(kind, spec)
+  if not one then return refuse(("%s: %s"):format(kind, invalid)) end
   local done, why, code = agg.unpack(one, bytes, at, most)
   if done then return one end
   return refuse(why, code == core.errno.E2BIG and "max_bytes" or nil, code)

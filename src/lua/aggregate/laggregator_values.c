@@ -95,7 +95,7 @@ static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, stru
 	return 0;
 }
 
-/* a:merge(b) -> a, as if the values of b had been added to a */
+/* a:merge(b) -> a, as if the values of b had been added to a; or nil, message */
 static int l_agg_merge(lua_State *L)
 {
 	struct l_agg *self = l_agg_check(L, 1), *from = l_agg_check(L, 2);
@@ -106,8 +106,11 @@ static int l_agg_merge(lua_State *L)
 	merge_homes(L); /* first: it may raise */
 	rc = self->deltas ? merge_recent_too(self, &from->all, &err) :
 			    pev_agg_merge(&self->all, &from->all, &err);
-	if (rc < 0)
-		return luaL_argerror(L, 2, err.text);
+	if (rc < 0) {
+		lua_pushnil(L);
+		lua_pushstring(L, err.text);
+		return 2;
+	}
 	add_uncounted(self, from);
 	self->unnamed = self->symbols;
 	lua_settop(L, 1);

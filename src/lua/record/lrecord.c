@@ -611,6 +611,21 @@ void l_view_push_value(lua_State *L, int at, const struct l_view *view, int code
 		push_generic(L, at, view, code);
 }
 
+const char *l_view_field_of_other_tools(const char *name)
+{
+	static const char *const fields[][2] = {
+		{ "nsecs", "time" }, { "probe", "event" }, { "sym", "symbol" },
+		{ "usym", "symbol" }, { "ksym", "symbol" }, { "func", "symbol" },
+		{ "dso", "symbol" }, { "exe", "comm" }, { "ret", "args.ret" },
+		{ "retval", "args.ret" },
+	};
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (strcmp(fields[i][0], name) == 0)
+			return fields[i][1];
+	return NULL;
+}
+
 static int unknown_name(lua_State *L)
 {
 	const char *names[L_CODE_NR], *word = lua_tostring(L, 2), *near;
@@ -624,7 +639,9 @@ static int unknown_name(lua_State *L)
 		names[nr++] = lua_tostring(L, -2);
 		lua_pop(L, 1);
 	}
-	near = pev_nearest(word, names, nr);
+	near = l_view_field_of_other_tools(word);
+	if (!near)
+		near = pev_nearest(word, names, nr);
 	if (near)
 		return luaL_error(L, "no record has a field '%s' (did you mean '%s'?)", word, near);
 	return luaL_error(L, "no record has a field '%s'", word);

@@ -67,6 +67,9 @@ int l_view_field_code(const char *name);
 /* Indexed by header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
 extern const char *const l_cpumodes[];
 
+/* Returns the field that users of perf, bpftrace and bcc mean by this name, or NULL. */
+const char *l_view_field_of_other_tools(const char *name);
+
 /*
  * Makes the metatable perfev.record; adds record_tostring and record_registers
  * to the table on top of the stack.

@@ -85,12 +85,17 @@ bool l_value_is_valid(const struct l_field *source)
 
 int l_value_push_refusal(lua_State *L, const char *name)
 {
-	const char *near = l_field_nearest(name, is_code);
+	const char *near = l_view_field_of_other_tools(name);
 
+	if (!near)
+		near = l_field_nearest(name, is_code);
 	lua_pushnil(L);
 	if (IS_AMONG(table_fields, l_view_field_code(name)) ||
 	    l_view_field_code(name) == L_CODE_TASK)
 		lua_pushfstring(L, "'%s' is neither a number nor a string", name);
+	else if (strncmp(name, "args->", 6) == 0)
+		lua_pushfstring(L, "no record has a field '%s' (did you mean 'args.%s'?)", name,
+				name + 6);
 	else if (near)
 		lua_pushfstring(L, "no record has a field '%s' (did you mean '%s'?)", name, near);
 	else
