@@ -80,14 +80,16 @@ function bench.perfl(words, chunk)
   return ("%s -q %s -e %s"):format(bench.program, words, bench.quote(chunk))
 end
 
-local help -- perfl's, read once
-
---- The option for nr threads, as in "-j 2", or nil if this perfl has none.
-function bench.threads(nr)
-  help = help or io.popen(bench.program .. " --help"):read "a"
-  local option = help:match "%f[-](%-j) N%f[%W]" or help:match "(%-%-jobs) N%f[%W]"
-  return option and ("%s %d"):format(option, nr)
+-- The option of a perfl for the number of threads, or nil if it has none.
+local function threads_option(program)
+  local help = io.popen(program .. " --help"):read "a"
+  return help:match "%f[-](%-j) N%f[%W]" or help:match "(%-%-jobs) N%f[%W]"
 end
+
+local option = threads_option(bench.program)
+
+--- The words for nr threads, as in "--jobs 2", or nil if this perfl uses one thread only.
+function bench.threads(nr) return option and ("%s %d"):format(option, nr) end
 
 -- ---- one run ----
 
@@ -115,7 +117,10 @@ local function run_once(row, part)
   local last
   for line in io.lines(err) do last = line end
   local cpu, clock, kib, status = (last or ""):match "^([%d.]+) ([%d.]+) (%d+) (%d+)$"
-  if status ~= "0" then return nil, slurp(err):match "^[^\n]*" end
+  if status ~= "0" then
+    local first = slurp(err):match "^[^\n]*"
+    return nil, first ~= last and first or "it ended with status " .. (status or "?")
+  end
   local said = slurp(out)
   if row.expect and not said:find(row.expect, 1, true) then
     return nil, "it said " .. (said:match "[^\n]+" or "nothing")
@@ -329,10 +334,12 @@ local function add_older_rows(part)
   local rows = {}
   local pattern = "%f[%w/._]" .. bench.program:gsub("%p", "%%%0") .. "%f[%s]"
   local program = (older .. "/build/perfl"):gsub("%%", "%%%%")
+  local one = option and not threads_option(program) and "%f[%S]" .. option:gsub("%p", "%%%0") .. " 1%f[%D]"
   for _, row in ipairs(part.rows) do
     rows[#rows + 1] = row
     local command = row[2]:gsub(pattern, program)
     if command ~= row[2] and not row.missing then
+      if one then command = command:gsub(one, "") end -- an older perfl always uses one thread
       rows[#rows + 1] = { OLDER, command, per = row.per, expect = row.expect, check = row.check }
     end
   end

@@ -12,6 +12,8 @@ local VIEW = [[local t, n = {}, 0
     local tid, _, _ = r.tid, r.time, r.cpu
     t[tid] = (t[tid] or 0) + 1 end }
   done(function() for _, c in pairs(t) do n = n + c end print(n) end)]]
+local LATE = [[event { "raw_syscalls:sys_enter", fields = { "args.id" }, sample = function() end }
+  done(function() print(totals().late) end)]]
 local PULL = [[local t, n = {}, 0
   local s = session { input = arg_path }
   s:event { "raw_syscalls:sys_enter" }
@@ -44,7 +46,7 @@ return function(bench)
   local function pull(path, chunk) return replay(path, (chunk:gsub("arg_path", ("%q"):format(path)))) end
   local function verb(words, path) return ("%s %s %s"):format(bench.program, words, path) end
   local one, two = bench.threads(1), bench.threads(2)
-  local no_option = not one and "perfl has no -j N" or nil
+  local no_option = not one and "this perfl uses one thread" or nil
   return {
     { title = ("Replay: %d system calls in order of time, counted"):format(nr_calls),
       unit = "ns a record, by the clock", measure = "clock", base = "minimal C: walk, sort, count", per = nr_calls,
@@ -66,6 +68,9 @@ return function(bench)
       unit = "ns a record", base = "minimal C: walk, sort, count", per = nr_long, memory = true, rows = {
         { "minimal C: walk, sort, count", sort(long, 24, 60), expect = tostring(nr_long) },
         { "perfl: fields of 3, Lua table", replay(long, FIELDS), expect = tostring(nr_long), mib = MEMORY },
+      } },
+    { title = "The same: records out of order", unit = "records", measure = "output", rows = {
+        { "perfl: callback", replay(long, LATE), limit = 0 },
       } },
     { title = ("Replay: %d enters and exits joined, a histogram by call"):format(n), unit = "ns a record",
       base = "minimal C: walk and sort", per = n, memory = true, rows = {

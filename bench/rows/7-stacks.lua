@@ -36,7 +36,7 @@ return function(bench)
   end
 
   local one, two = bench.threads(1), bench.threads(2)
-  local no_option = not one and "perfl has no -j N" or nil
+  local no_option = not one and "this perfl uses one thread" or nil
   local function part(title, path, base, goals)
     local samples = bench.samples(path)
     return { title = title:format(samples), unit = "us a sample, by the clock", measure = "clock", base = base,

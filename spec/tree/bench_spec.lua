@@ -98,6 +98,8 @@ return function(bench)
     { "base", "echo 20" },
     { "perfl: half", bench.program .. " 10", goal = 0.5 },
     { "perfl: above its goal", bench.program .. " 30", goal = 1.25, limit = 40 },
+    { "perfl: one thread", bench.program .. " 40 " .. bench.threads(1) },
+    { "perfl: two threads", bench.program .. " 60 " .. bench.threads(2) },
     { "lost", "false" },
   } } }
 end
@@ -109,17 +111,25 @@ describe("the table of make bench", function()
     file:write(text)
   end
 
-  -- A build directory whose perfl prints its first argument plus something.
-  local function build(name, more)
+  -- A checkout whose perfl prints its first argument plus a number; it has threads, or refuses further arguments.
+  local function build(name, more, on_options)
     local checkout = dir .. "/" .. name
     assert(os.execute(("mkdir -p %s/build/bench"):format(checkout)))
-    write(checkout .. "/build/perfl", ("#!/bin/sh\necho $(($1 + %d))\n"):format(more))
+    write(checkout .. "/build/perfl", ("#!/bin/sh\n%s\necho $(($1 + %d))\n"):format(on_options, more))
     assert(os.execute(("chmod +x %s/build/perfl"):format(checkout)))
     return checkout
   end
 
+  -- The lines of text from the one that begins with word, up to an empty one.
+  local function lines_from(text, word)
+    local list = {}
+    for line in text:match("\n(" .. word .. ".-\n)\n"):gmatch "([^\n]*)\n" do list[#list + 1] = line:match "^.-%s*$" end
+    return list
+  end
+
   it("has each row's ratio, whether its goal is met, and the same command by an older perfl", function()
-    local new, old = build("new", 0), build("old", 5)
+    local new, old = build("new", 0, "[ $1 = --help ] && echo '  --jobs N  use N threads' && exit"),
+      build("old", 5, "[ $# -gt 1 ] && exit 1")
     assert(os.execute(("cc -o %s/build/bench/cost bench/cost.c"):format(new)))
     write(dir .. "/rows.lua", ROWS)
     local r = run { "lua5.4", "bench/run.lua", new .. "/build", "1", "1", old, dir .. "/rows.lua" }
@@ -130,7 +140,12 @@ describe("the table of make bench", function()
       "  by the older commit                 15.0    15.0    15.0   0.750",
       "perfl: above its goal                 30.0    30.0    30.0   1.500          MISSED 1.25 x, met 40",
       "  by the older commit                 35.0    35.0    35.0   1.750",
-    }, { r.out:match "(base  [^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\nlost +not here: [^\n]*\n" })
+      "perfl: one thread                     40.0    40.0    40.0   2.000",
+      "  by the older commit                 45.0    45.0    45.0   2.250",
+      "perfl: two threads                    60.0    60.0    60.0   3.000",
+      "  by the older commit              not here: it ended with status 1",
+      "lost                               not here: it ended with status 1",
+    }, lines_from(r.out, "base"))
     assert.matches("\n2 goals met, 1 missed\n", r.out)
   end)
 end)
