@@ -36,17 +36,17 @@ CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
 MODULES := cfi debuginfod elf pfm symtab zstd
-cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err
+cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
 # dlopen()ed on first use
 debuginfod_LIBS := -ldl
-elf_FILES := $(addprefix symbol/,elf_program elf elf_note) base/err
+elf_FILES := $(addprefix symbol/,elf_program elf elf_note) base/err base/file_image
 elf_PKG := libelf
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust source_line) \
-	base/err
+	base/err base/file_image
 # libstdc++ demangles C++ names; the tree has no C++ and needs no C++ compiler.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_FILES := perfdata/zstd base/err

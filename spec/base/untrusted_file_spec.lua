@@ -1,6 +1,7 @@
 -- core.file: files that may have been planted are checked before they are opened, and refused unread.
 
 local core = require "perfev.core"
+local elf = require "spec.support.elf"
 local hooks = require("perfev").hooks
 local run = require "spec.support.run"
 
@@ -121,6 +122,68 @@ describe("a file", function()
     for _, rule in ipairs { { ino = st.ino + 1 }, { ino = st.ino, dev = st.dev + 1 } } do
       assert.same({ "it is another file", "ESTALE" }, refused(path, rule))
     end
+  end)
+end)
+
+describe("the image of a file", function()
+  local symtab = require "perfev.symtab"
+  local large = ("0123456789abcdef"):rep(20000) .. "end" -- several chunks, the last one incomplete
+
+  it("has all bytes of the file", function()
+    for name, text in pairs { large = large, small = "abc", empty = "" } do
+      local file <close> = assert(core.file(write(name, text)))
+      assert.equal(symtab.crc(text), symtab.crc(file:image()))
+    end
+  end)
+
+  it("has the size of the file when it was made, and zeros where the file has become shorter", function()
+    local path = write("shrinking", large)
+    local file <close> = assert(core.file(path))
+    local image = file:image()
+    write("shrinking", "abc")
+    assert.equal(symtab.crc("abc" .. ("\0"):rep(#large - 3)), symtab.crc(image))
+    local limited <close> = assert(core.file(path, { max = 3 }))
+    write("shrinking", "abcd")
+    assert.same({ n = 3, nil, "EFBIG", E.EFBIG }, table.pack(limited:image()))
+  end)
+
+  it("is not read after the file was closed", function()
+    local file = assert(core.file(write("closed", large)))
+    local image = file:image()
+    file:close()
+    -- Another file may have the descriptor now.
+    local other <close> = assert(core.file(write("other", large)))
+    assert.equal(symtab.crc(("\0"):rep(#large)), symtab.crc(image))
+    assert.equal(symtab.crc(large), symtab.crc(other:image()))
+    assert.error_matches(function() file:image() end, "the file is closed")
+  end)
+
+  it("of a program is read where the symbols and the unwind rules are, each part once", function()
+    local MIB = 1 << 20
+    local program = elf.file { functions = { { "leaf", 0x1000, 0x100 } } }
+    local path, parts = write("program", program .. ("\0"):rep(8 * MIB)), {}
+    local function pread(fd, len, offset)
+      parts[#parts + 1] = { offset, len }
+      return hooks.real.pread(fd, len, offset)
+    end
+    hooks.with({ pread = pread }, function()
+      local file <close> = assert(core.file(path))
+      local image = file:image()
+      assert.equal("leaf", (symtab.read(image):find(0x1000)))
+      assert.is_nil((require("perfev.cfi").read(image))) -- it has none
+      assert.equal("leaf", (symtab.read(image):find(0x1000)))
+    end)
+    assert.same({ { 0, 64 << 10 } }, parts)
+  end)
+
+  it("raises the error of a hook at the latest when the file is closed", function()
+    local path = write("raising", large)
+    hooks.with({ pread = function() error "no such disk" end }, function()
+      assert.error_matches(function()
+        local file <close> = assert(core.file(path))
+        symtab.read(file:image())
+      end, "no such disk")
+    end)
   end)
 end)
 

@@ -38,15 +38,16 @@ static void touch_facts(const struct pev_symtab *table)
 	touch_string(facts.debuglink);
 }
 
-static void touch_symtab(const char *image, size_t size)
+static void touch_symtab(const char *bytes, size_t size)
 {
+	struct pev_file_image image = pev_file_image_of(bytes, size);
 	struct pev_symtab *table;
 	uint64_t start;
 
-	if (pev_symtab_open(&table, image, size, NULL) < 0)
+	if (pev_symtab_open(&table, &image, NULL) < 0)
 		return;
 	touch_facts(table);
-	pev_symtab_add(table, image, size, NULL);
+	pev_symtab_add(table, &image, NULL);
 	touch_facts(table);
 	for (uint64_t offset = 0; offset < 0x4000; offset += 0x10)
 		touch_string(pev_symtab_find(table, pev_symtab_address(table, offset), &start));
@@ -103,12 +104,13 @@ static void compare_steps(struct pev_cfi *cfi, uint64_t offset, const struct pev
 }
 
 /* Unwinds by the file's rules, with the file's bytes as the stack. */
-static void touch_cfi(const char *image, size_t size)
+static void touch_cfi(const char *bytes, size_t size)
 {
-	struct pev_memory memory = { (const unsigned char *)image, 0x7000, (uint32_t)size, false };
+	struct pev_memory memory = { (const unsigned char *)bytes, 0x7000, (uint32_t)size, false };
+	struct pev_file_image image = pev_file_image_of(bytes, size);
 	struct pev_cfi *cfi;
 
-	if (pev_cfi_open(&cfi, image, size, NULL) < 0)
+	if (pev_cfi_open(&cfi, &image, NULL) < 0)
 		return;
 	for (uint64_t offset = 0x1000; offset < 0x1400; offset += 0x20) {
 		struct pev_activation act = { .known = (UINT64_C(1) << PEV_UNWIND_REGS) - 1,

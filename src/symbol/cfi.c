@@ -470,24 +470,29 @@ static int read_section(struct file *file, const char *name, struct pev_fdes *fd
  * Finds .eh_frame without section headers: PT_GNU_EH_FRAME is the header of its search table,
  * which has its address, as sdata4 relative to the field itself.
  */
-static int read_segment(struct file *file, const unsigned char *image, size_t len)
+static int read_segment(struct file *file)
 {
 	const GElf_Phdr *segment = file->elf->segments, *end = segment + file->elf->nr_segments;
+	struct pev_file_image *image = file->elf->image;
 	struct pev_bytes b;
 	size_t at;
 
 	while (segment < end && segment->p_type != PT_GNU_EH_FRAME)
 		segment++;
-	if (segment == end || segment->p_offset > len)
+	if (segment == end || segment->p_offset > image->len)
 		return 0;
-	b = (struct pev_bytes){ image + segment->p_offset, image + len, false };
+	pev_file_image_load(image, segment->p_offset, segment->p_filesz);
+	b = (struct pev_bytes){ image->bytes + segment->p_offset, image->bytes + image->len,
+				false };
 	if (pev_bytes_word(&b, 2) != ((DW_EH_PE_pcrel | DW_EH_PE_sdata4) << 8 | 1))
 		return 0;
 	pev_bytes_word(&b, 2);
 	at = (size_t)(segment->p_offset + 4 + (uint64_t)pev_bytes_signed(&b, 4));
-	if (b.bad || at >= len)
+	if (b.bad || at >= image->len)
 		return 0;
-	return pev_fdes_open(&file->eh, image + at, len - at,
+	/* Its length is unknown. */
+	pev_file_image_load(image, at, image->len - at);
+	return pev_fdes_open(&file->eh, image->bytes + at, image->len - at,
 			     segment->p_vaddr + at - segment->p_offset, true);
 }
 
@@ -499,10 +504,10 @@ static const struct abi *find_abi(uint16_t machine)
 	return NULL;
 }
 
-static int read_rules(struct file *file, const void *image, size_t len, struct pev_err *err)
+static int read_rules(struct file *file, struct pev_file_image *image, struct pev_err *err)
 {
 	const GElf_Ehdr *header;
-	int rc = pev_elf_open(&file->elf, image, len, err);
+	int rc = pev_elf_open_image(&file->elf, image, err);
 
 	if (rc < 0)
 		return rc;
@@ -515,22 +520,23 @@ static int read_rules(struct file *file, const void *image, size_t len, struct p
 	if (rc == 0)
 		rc = read_section(file, ".debug_frame", &file->debug);
 	if (rc == 0 && !file->eh.bytes)
-		rc = read_segment(file, image, len);
+		rc = read_segment(file);
 	if (rc < 0)
 		return rc;
-	file->cfi = (struct pev_cfi){ header->e_machine, len, compile_row, step_to_caller };
+	file->cfi = (struct pev_cfi){ header->e_machine, image->used, compile_row,
+				      step_to_caller };
 	file->cfi.bytes += (file->eh.nr + file->debug.nr) * sizeof(struct pev_fde);
 	return file->eh.nr || file->debug.nr ? 0 : -ENOEXEC;
 }
 
-int pev_cfi_open(struct pev_cfi **out, const void *image, size_t len, struct pev_err *err)
+int pev_cfi_open(struct pev_cfi **out, struct pev_file_image *image, struct pev_err *err)
 {
 	struct file *file = calloc(1, sizeof(*file));
 	int rc;
 
 	if (!file)
 		return pev_fail(err, -ENOMEM, "no memory for its unwind tables");
-	rc = read_rules(file, image, len, err);
+	rc = read_rules(file, image, err);
 	if (rc < 0) {
 		pev_cfi_close(&file->cfi);
 		return pev_fail(err, rc, "it has no readable unwind tables");

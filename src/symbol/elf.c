@@ -39,23 +39,77 @@ static int read_headers(struct pev_elf *elf, struct pev_err *err)
 	return 0;
 }
 
-int pev_elf_open(struct pev_elf **out, const void *image, size_t len, struct pev_err *err)
+/* Reads a number of the ELF header. */
+static uint64_t read_header_number(const struct pev_file_image *image, size_t at, size_t size)
+{
+	bool big = image->bytes[EI_DATA] == ELFDATA2MSB;
+	uint64_t number = 0;
+
+	for (size_t i = 0; i < size; i++)
+		number = number << 8 | image->bytes[at + (big ? i : size - 1 - i)];
+	return number;
+}
+
+/* Loads the tables of segments and sections: libelf reads them when it opens the file. */
+static void load_headers(struct pev_file_image *image)
+{
+	bool wide;
+	uint64_t nr;
+
+	pev_file_image_load(image, 0, sizeof(Elf64_Ehdr));
+	if (image->len < sizeof(Elf64_Ehdr))
+		return;
+	wide = image->bytes[EI_CLASS] == ELFCLASS64;
+	nr = read_header_number(image, wide ? 56 : 44, 2);
+	pev_file_image_load(image, read_header_number(image, wide ? 32 : 28, wide ? 8 : 4),
+			    (nr ? nr : 1) * sizeof(Elf64_Phdr));
+	/* 0: the first section has their number. */
+	nr = read_header_number(image, wide ? 60 : 48, 2);
+	pev_file_image_load(image, read_header_number(image, wide ? 40 : 32, wide ? 8 : 4),
+			    (nr ? nr : SECTIONS_MAX) * sizeof(Elf64_Shdr));
+}
+
+static void load_section(const struct pev_elf *elf, Elf_Scn *handle)
+{
+	GElf_Shdr header;
+
+	if (handle && gelf_getshdr(handle, &header) && header.sh_type != SHT_NOBITS)
+		pev_file_image_load(elf->image, header.sh_offset, header.sh_size);
+}
+
+/* Opens an image, or NULL: whole, which is copied. */
+static int open_elf(struct pev_elf **out, struct pev_file_image *image,
+		    struct pev_file_image whole, struct pev_err *err)
 {
 	struct pev_elf *elf = calloc(1, sizeof(*elf));
 	int rc;
 
 	if (!elf)
 		return pev_fail(err, -ENOMEM, "no memory for its symbols");
-	elf->image = image;
-	elf->len = len;
+	elf->whole = whole;
+	elf->image = image ? image : &elf->whole;
 	elf_version(EV_CURRENT);
-	elf->elf = elf_memory((char *)(uintptr_t)image, len);
+	load_headers(elf->image);
+	elf->elf = elf_memory((char *)(uintptr_t)elf->image->bytes, elf->image->len);
 	rc = read_headers(elf, err);
-	if (rc < 0)
+	if (rc < 0) {
 		pev_elf_close(elf);
-	else
-		*out = elf;
-	return rc;
+		return rc;
+	}
+	if (elf->names)
+		load_section(elf, elf_getscn(elf->elf, elf->names));
+	*out = elf;
+	return 0;
+}
+
+int pev_elf_open(struct pev_elf **elf, const void *bytes, size_t len, struct pev_err *err)
+{
+	return open_elf(elf, NULL, pev_file_image_of(bytes, len), err);
+}
+
+int pev_elf_open_image(struct pev_elf **elf, struct pev_file_image *image, struct pev_err *err)
+{
+	return open_elf(elf, image, (struct pev_file_image){ 0 }, err);
 }
 
 void pev_elf_close(struct pev_elf *elf)
@@ -76,6 +130,7 @@ bool pev_elf_is_big_endian(const struct pev_elf *elf)
 
 bool pev_elf_next_section(const struct pev_elf *elf, struct pev_elf_section *section)
 {
+	section->elf = elf;
 	do {
 		section->handle = elf_nextscn(elf->elf, section->handle);
 		if (!section->handle || elf_ndxscn(section->handle) > SECTIONS_MAX)
@@ -87,21 +142,34 @@ bool pev_elf_next_section(const struct pev_elf *elf, struct pev_elf_section *sec
 	return true;
 }
 
+static bool is_table(uint32_t type)
+{
+	return type == SHT_SYMTAB || type == SHT_DYNSYM || type == SHT_RELA || type == SHT_REL;
+}
+
 bool pev_elf_find_section(const struct pev_elf *elf, uint32_t type, const char *name,
 			  struct pev_elf_section *section)
 {
 	section->handle = NULL;
-	while (pev_elf_next_section(elf, section))
-		if ((type == SHT_NULL || section->header.sh_type == type) &&
-		    (!name || strcmp(section->name, name) == 0))
-			return true;
+	while (pev_elf_next_section(elf, section)) {
+		if ((type != SHT_NULL && section->header.sh_type != type) ||
+		    (name && strcmp(section->name, name) != 0))
+			continue;
+		if (is_table(section->header.sh_type)) {
+			load_section(elf, section->handle);
+			load_section(elf, elf_getscn(elf->elf, section->header.sh_link));
+		}
+		return true;
+	}
 	return false;
 }
 
 const unsigned char *pev_elf_section_bytes(const struct pev_elf_section *section, size_t *len)
 {
-	Elf_Data *data = elf_rawdata(section->handle, NULL);
+	Elf_Data *data;
 
+	load_section(section->elf, section->handle);
+	data = elf_rawdata(section->handle, NULL);
 	*len = data && data->d_buf ? data->d_size : 0;
 	return *len ? data->d_buf : NULL;
 }
@@ -110,6 +178,7 @@ const unsigned char *pev_elf_inflate_section(const struct pev_elf_section *secti
 {
 	GElf_Chdr inflated;
 
+	load_section(section->elf, section->handle);
 	if (section->header.sh_flags & SHF_COMPRESSED &&
 	    (!gelf_getchdr(section->handle, &inflated) || inflated.ch_size > INFLATED_MAX ||
 	     elf_compress(section->handle, 0, 0) < 0))
@@ -177,7 +246,8 @@ uint64_t pev_elf_find_address(const GElf_Phdr *segments, size_t nr, uint64_t off
 
 static bool is_inside(const struct pev_elf *elf, const GElf_Phdr *segment)
 {
-	return segment->p_offset <= elf->len && segment->p_filesz <= elf->len - segment->p_offset;
+	return segment->p_offset <= elf->image->len &&
+	       segment->p_filesz <= elf->image->len - segment->p_offset;
 }
 
 /* The n-th segment if it is mapped and all of its bytes are in the file, or NULL. */
@@ -240,10 +310,13 @@ bool pev_elf_find_build_id(const struct pev_elf *elf, struct pev_note *note)
 	size_t len;
 
 	while (pev_elf_next_section(elf, &section)) {
-		const unsigned char *bytes = pev_elf_section_bytes(&section, &len);
+		const unsigned char *bytes;
 
+		if (section.header.sh_type != SHT_NOTE)
+			continue;
+		bytes = pev_elf_section_bytes(&section, &len);
 		notes = pev_elf_notes(elf, bytes, len, section.header.sh_addralign);
-		if (section.header.sh_type == SHT_NOTE && pev_notes_find_build_id(&notes, note))
+		if (pev_notes_find_build_id(&notes, note))
 			return true;
 	}
 	for (size_t i = 0; i < elf->nr_segments; i++) {
@@ -251,8 +324,9 @@ bool pev_elf_find_build_id(const struct pev_elf *elf, struct pev_note *note)
 
 		if (segment->p_type != PT_NOTE || !is_inside(elf, segment))
 			continue;
-		notes = pev_elf_notes(elf, elf->image + segment->p_offset, segment->p_filesz,
-				      segment->p_align);
+		pev_file_image_load(elf->image, segment->p_offset, segment->p_filesz);
+		notes = pev_elf_notes(elf, elf->image->bytes + segment->p_offset,
+				      segment->p_filesz, segment->p_align);
 		if (pev_notes_find_build_id(&notes, note))
 			return true;
 	}

@@ -3,8 +3,9 @@
  *
  * This thin layer over libelf is the only reader of ELF files, except libdw under source_line.c.
  * It reads the file's bytes, which the caller keeps until pev_elf_close(), and does not write to
- * them. The bytes may be hostile, or only the head of a file: every name, offset and count is
- * checked against their length. Pointers that it returns are borrowed until pev_elf_close().
+ * them; of an image it loads what it reads. The bytes may be hostile, or only the head of a file:
+ * every name, offset and count is checked against their length. Pointers that it returns are
+ * borrowed until pev_elf_close().
  */
 #ifndef PEV_ELF_H
 #define PEV_ELF_H
@@ -15,14 +16,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/file_image.h"
 #include "symbol/elf_note.h"
 
 #define PEV_ELF_NONE UINT64_MAX /* no such address, or no such offset */
 
 struct pev_elf {
 	Elf *elf;
-	const unsigned char *image;
-	size_t len;
+	struct pev_file_image *image;
+	struct pev_file_image whole; /* of pev_elf_open() */
 	GElf_Ehdr header;
 	GElf_Phdr *segments;
 	size_t nr_segments;
@@ -30,7 +32,8 @@ struct pev_elf {
 };
 
 /* Returns -ENOEXEC when the bytes are not an ELF file, or -ENOMEM. */
-int pev_elf_open(struct pev_elf **elf, const void *image, size_t len, struct pev_err *err);
+int pev_elf_open(struct pev_elf **elf, const void *bytes, size_t len, struct pev_err *err);
+int pev_elf_open_image(struct pev_elf **elf, struct pev_file_image *image, struct pev_err *err);
 void pev_elf_close(struct pev_elf *elf);
 bool pev_elf_is_big_endian(const struct pev_elf *elf);
 
@@ -38,6 +41,7 @@ bool pev_elf_is_big_endian(const struct pev_elf *elf);
 
 /* To begin with the first section, zero it. */
 struct pev_elf_section {
+	const struct pev_elf *elf;
 	Elf_Scn *handle;
 	GElf_Shdr header;
 	const char *name;       /* "" if it cannot be read */
@@ -45,7 +49,10 @@ struct pev_elf_section {
 
 /* Steps to the next section. Returns false at the end. */
 bool pev_elf_next_section(const struct pev_elf *elf, struct pev_elf_section *section);
-/* Finds the first section of that type (SHT_NULL: any) and name (NULL: any). */
+/*
+ * Finds the first section of that type (SHT_NULL: any) and name (NULL: any), and loads it if it
+ * is a table of symbols or relocations.
+ */
 bool pev_elf_find_section(const struct pev_elf *elf, uint32_t type, const char *name,
 			  struct pev_elf_section *section);
 /* Returns the bytes of a section as they are in the file, or NULL for a section without bytes. */

@@ -418,7 +418,7 @@ static int add_symbols(struct pev_symtab *table, const struct pev_elf *elf)
 	return rc;
 }
 
-int pev_symtab_open(struct pev_symtab **out, const void *bytes, size_t len, struct pev_err *err)
+int pev_symtab_open(struct pev_symtab **out, struct pev_file_image *image, struct pev_err *err)
 {
 	struct pev_symtab *table = calloc(1, sizeof(*table));
 	struct pev_elf *elf = NULL;
@@ -426,7 +426,7 @@ int pev_symtab_open(struct pev_symtab **out, const void *bytes, size_t len, stru
 
 	if (!table)
 		return pev_fail(err, -ENOMEM, "no memory for its symbols");
-	rc = pev_elf_open(&elf, bytes, len, err);
+	rc = pev_elf_open_image(&elf, image, err);
 	if (rc < 0)
 		goto free_table;
 	read_facts(table, elf);
@@ -457,10 +457,10 @@ void pev_symtab_free(struct pev_symtab *table)
 	free(table);
 }
 
-int pev_symtab_add(struct pev_symtab *table, const void *bytes, size_t len, struct pev_err *err)
+int pev_symtab_add(struct pev_symtab *table, struct pev_file_image *image, struct pev_err *err)
 {
 	struct pev_elf *elf;
-	int rc = pev_elf_open(&elf, bytes, len, err);
+	int rc = pev_elf_open_image(&elf, image, err);
 
 	if (rc < 0)
 		return rc;

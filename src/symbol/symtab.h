@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/file_image.h"
 
 #define PEV_SYMTAB_NONE UINT64_MAX /* no such address */
 
@@ -30,12 +31,15 @@ struct pev_symtab_facts {
 	uint64_t symbols;
 };
 
-/* Returns -ENOEXEC if the bytes are not an ELF file, or -ENOMEM. A file may have no symbols. */
-int pev_symtab_open(struct pev_symtab **table, const void *image, size_t len,
+/*
+ * Loads what it needs of the image. Returns -ENOEXEC if that is not an ELF file, or -ENOMEM. A
+ * file may have no symbols.
+ */
+int pev_symtab_open(struct pev_symtab **table, struct pev_file_image *image,
 		    struct pev_err *err);
 void pev_symtab_free(struct pev_symtab *table);
 /* Adds the symbols of its separate debug file. On the same errors the table stays as it was. */
-int pev_symtab_add(struct pev_symtab *table, const void *image, size_t len, struct pev_err *err);
+int pev_symtab_add(struct pev_symtab *table, struct pev_file_image *image, struct pev_err *err);
 void pev_symtab_facts(const struct pev_symtab *table, struct pev_symtab_facts *facts);
 
 /* Returns the linker's address of a byte of the file that is mapped, or PEV_SYMTAB_NONE. */

@@ -23,8 +23,7 @@ enum {
 
 _Static_assert(sizeof(struct pev_cached_row) == 64, "one cache line");
 
-/* Whole files are kept, because rules are read from them on request. */
-#define BYTES_MAX (UINT64_C(1) << 30)
+#define BYTES_MAX (UINT64_C(256) << 20) /* of all rules; those of libLLVM take 8 MB */
 #define REGS_ABI_64 2u
 
 struct machine {
@@ -368,21 +367,22 @@ static int add_call(struct pev_unwind *unwind, const struct pev_activation *act)
 int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 		    const struct pev_record *rec)
 {
-	struct walk walk = { .unwind = unwind, .tasks = tasks,
-			     .machine = find_machine(rec->plan->regs_user) };
+	const struct machine *machine = find_machine(rec->plan->regs_user);
+	struct walk walk = { .unwind = unwind, .tasks = tasks, .machine = machine };
 	struct pev_activation *act = &walk.act;
-	const uint64_t *sp = &act->regs[walk.machine->dwarf_sp];
+	const uint64_t *sp;
 	struct pev_value pid;
 	int level = 0;
 
 	unwind->nr = 0;
-	if (!pev_record_get(rec, PEV_F_PID, &pid))
+	if (!machine || !pev_record_get(rec, PEV_F_PID, &pid))
 		return 0;
 	walk.pid = (int)(int64_t)pid.u;
-	if (unwind->machine != walk.machine->elf)
+	sp = &act->regs[machine->dwarf_sp];
+	if (unwind->machine != machine->elf)
 		forget_rows(unwind);
-	unwind->machine = walk.machine->elf;
-	read_registers(walk.machine, rec, &walk.memory, act);
+	unwind->machine = machine->elf;
+	read_registers(machine, rec, &walk.memory, act);
 	while (act->pc && unwind->nr < CALLS_MAX && level <= LEVEL_MAX) {
 		uint64_t was = *sp;
 
@@ -394,7 +394,7 @@ int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 		if (!act->returns)
 			unwind->calls[unwind->nr - 1].returns = false;
 		level = *sp == was ? level + 1 : 0;
-		act->pc &= walk.machine->pc_bits;
+		act->pc &= machine->pc_bits;
 	}
 	return 0;
 }

@@ -173,11 +173,10 @@ local function ignore() end
 local function find_debug_symbol(file, name)
   local there, symtab = pcall(require, "perfev.symtab")
   local opened <close> = there and not file.elf:facts().symtab and core.file(file.path) or nil
-  local bytes = opened and opened:bytes()
-  local whole = bytes and symtab.read(bytes)
+  local image = opened and opened:image()
+  local whole = image and symtab.read(image)
   local place = whole and { path = file.path, uid = opened:stat().uid }
-  local debug = whole and files.find_debug(symtab, whole:facts(), place, ignore)
-  local symbols = debug and load_elf().read(debug)
+  local symbols = whole and files.find_debug(symtab, whole:facts(), place, ignore, load_elf().read)
   local symbol = symbols and symbols:symbol(name)
   if symbol then symbol.offset = file.elf:offset(symbol.value) end
   return symbol

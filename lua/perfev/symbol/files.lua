@@ -67,10 +67,11 @@ end
 -- Errors that are reported; a missing file is not.
 local refusals = { [E.EINVAL] = true, [E.EISDIR] = true, [E.EFBIG] = true }
 
--- Reads a debug file of a program that belongs to owner -> bytes | nil
-local function read_debug(path, owner, note)
+-- Opens a debug file of a program that belongs to owner -> what use(image) returns | nil
+local function read_debug(path, owner, note, use)
   local file <close>, why, code = core.file(path, { owners = M.owners(owner) })
-  if file then return file:bytes() end
+  local image = file and file:image()
+  if file then return image and use(image) end
   if code == E.EPERM then
     note(("%s is not used: %s, and the program to user %d\n  try: %schown %d %s # if you trust it"):format(escape(path),
       why, owner, effective_uid() == 0 and "" or "sudo ", owner, quote_path(path)))
@@ -260,8 +261,8 @@ end
 
 -- Reads the symbols of an open file and closes it, unless it is kept. -> symbols, place | nil
 local function read_symbols(symtab, place, is_kept)
-  local bytes = place.file:bytes()
-  local symbols = bytes and symtab.read(bytes)
+  local image <close> = place.file:image()
+  local symbols = image and symtab.read(image)
   if not is_kept then place.file:close() end
   if not symbols then return nil end
   return symbols, { path = place.path, from = place.from, rule = place.rule, uid = place.uid,
@@ -293,23 +294,31 @@ function M.open(symtab, world, raw, id, note, kept)
   return nil, not place and not wrong and not why_not and raw.path:sub(1, 1) == "/"
 end
 
---- Reads the bytes of the file at a place, or returns nil.
-function M.bytes(place)
+-- Returns what use(file) returns of the open file at a place, or nil.
+local function with_file(place, use)
   local open = place.open[1]
-  if open and open:is_open() then return (open:bytes()) end
+  if open and open:is_open() then return use(open) end
   local file <close> = core.file(place.from, place.rule)
-  return file and file:bytes()
+  if file then return use(file) end
+end
+
+--- Opens the file at a place and returns what use(image) returns, or nil.
+function M.read(place, use)
+  return with_file(place, function(file)
+    local image = file:image()
+    if image then return use(image) end
+  end)
 end
 
 -- ---- debug files ----
 
--- True if the bytes are the debug file of a program, by its build-id, or without one by its checksum.
-local function is_debug_file(symtab, facts, bytes)
-  local other = symtab.read(bytes)
+-- True if the image is the debug file of a program, by its build-id, or without one by its checksum.
+local function is_debug_file(symtab, facts, image)
+  local other = symtab.read(image)
   if not other then return false end
   local id = other:facts().build_id
   if facts.build_id and id then return id == facts.build_id end
-  return facts.crc ~= nil and symtab.crc(bytes) == facts.crc
+  return facts.crc ~= nil and symtab.crc(image) == facts.crc
 end
 
 local function directory(path) return path:match("^(.*)/[^/]*$") or "." end
@@ -331,33 +340,44 @@ local function debug_paths(facts, path)
   return list
 end
 
---- Finds the debug file of a program -> bytes, path | nil
--- @tparam table place  the program's `path` and `uid`
-function M.find_debug(symtab, facts, place, note)
+--- Finds the debug file of a program.
+-- @tparam table place   the program's `path` and `uid`
+-- @tparam function use  use(image): reads it while it is open
+-- @treturn[1] any       what use returned
+-- @treturn[1] string    its path
+-- @treturn[2] nil       it was not found
+function M.find_debug(symtab, facts, place, note, use)
+  local function use_debug(image)
+    if is_debug_file(symtab, facts, image) then return { use(image) } end
+  end
   local path = place.path
   for _, candidate in ipairs(debug_paths(facts, path)) do
-    local bytes = candidate ~= path and read_debug(candidate, place.uid, note)
-    if bytes and is_debug_file(symtab, facts, bytes) then return bytes, candidate end
+    local used = candidate ~= path and read_debug(candidate, place.uid, note, use_debug)
+    if used then return used[1], candidate end
   end
   local fetched = fetch_from_server(facts.build_id and hex.of(facts.build_id), "debuginfo", note)
-  local bytes = fetched and read_debug(fetched, place.uid, note)
-  if bytes and is_debug_file(symtab, facts, bytes) then return bytes, fetched end
+  local used = fetched and read_debug(fetched, place.uid, note, use_debug)
+  if used then return used[1], fetched end
   if fetched then note(explain_answer("debug file", path, fetched)) end
 end
 
---- Finds the supplementary file into which dwz moved shared debug information -> bytes | nil
+--- Finds the supplementary file into which dwz moved shared debug information -> what use(image) returns | nil
 -- @tparam string path  path of the debug file
 -- @tparam string name  path of the supplementary file, from the debug file
 -- @tparam string id    build-id, as bytes
 -- @tparam table place  the program's `path` and `uid`
-function M.find_supplement(symtab, path, name, id, place, note)
+-- @tparam function use  use(image): reads it while it is open
+function M.find_supplement(symtab, path, name, id, place, note, use)
+  local function use_supplement(image)
+    local other = symtab.read(image)
+    return other and other:facts().build_id == id and use(image)
+  end
   local list = build_id_paths(hex.of(id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/elf")
   list[#list + 1] = name:sub(1, 1) == "/" and in_symfs(name) or directory(path) .. "/" .. name
   list[#list + 1] = fetch_from_server(hex.of(id), "debuginfo", note)
   for _, candidate in ipairs(list) do
-    local bytes = read_debug(candidate, place.uid, note)
-    local other = bytes and symtab.read(bytes)
-    if other and other:facts().build_id == id then return bytes end
+    local used = read_debug(candidate, place.uid, note, use_supplement)
+    if used then return used end
   end
 end
 

@@ -192,8 +192,10 @@ local function load_file(self, raw, id, kept)
   if not symbols then return place and GONE or NONE end
   local file, facts = { symbols = symbols, place = place, names = {} }, symbols:facts()
   if not facts.symtab then
-    local bytes, debug = files.find_debug(symtab, facts, place, make_logger(self))
-    if bytes and symbols:add(bytes) then file.debug = debug end
+    local added, debug = files.find_debug(symtab, facts, place, make_logger(self), function(image)
+      return symbols:add(image)
+    end)
+    if added then file.debug = debug end
   end
   return file
 end
@@ -298,16 +300,21 @@ end
 -- Reads the DWARF of the program or of its debug file, and its supplement, when the first line is needed.
 local function read_lines(self, file)
   file.lines = {}
-  local symtab, facts, path, bytes = load_symtab(), file.symbols:facts(), file.place.path, nil
-  if facts.debug_info and not file.debug then bytes = files.bytes(file.place) end
-  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, make_logger(self)) end
-  if not bytes or not file.symbols:debug(bytes) then return end
-  local name, id = file.symbols:supplement()
+  local symtab, symbols = load_symtab(), file.symbols
+  local facts, path, is_read = symbols:facts(), file.place.path, nil
+  local function read_debug(image) return symbols:debug(image) or false end
+  if facts.debug_info and not file.debug then is_read = files.read(file.place, read_debug) end
+  if is_read == nil then
+    is_read, path = files.find_debug(symtab, facts, file.place, make_logger(self), read_debug)
+  end
+  if not is_read then return end
+  local name, id = symbols:supplement()
   if not name then return end
-  local shared = files.find_supplement(symtab, path, name, id, file.place, make_logger(self))
-  if shared then
-    file.symbols:supply(shared)
-  else
+  local found = files.find_supplement(symtab, path, name, id, file.place, make_logger(self), function(image)
+    symbols:supply(image)
+    return true
+  end)
+  if not found then
     log(self, 0, ("%s: some lines and inlined functions are missing: its supplementary file %s is not installed\n"
       .. "  try: install it; the package of this debug file has it, too"):format(escape(path), escape(name)))
   end
@@ -400,17 +407,20 @@ end
 
 --- The unwind rules of a file.
 -- @tparam table raw  a frame in it, as from core.stack_frames()
--- @treturn[1] userdata  perfev.cfi, which keeps the file's bytes
+-- @treturn[1] userdata  perfev.cfi
 -- @treturn[2] nil       the file has no rules, or is missing
 function World:cfi(raw)
   if self.header then read_header(self) end
   local file = find_file(self, raw)
   local there, cfi = pcall(require, "perfev.cfi")
   if not there then return nil end
-  local bytes
-  if file.is_vdso then bytes = load_symtab().vdso() elseif file.place then bytes = files.bytes(file.place) end
-  local rules, why = nil, "the file that ran is not on this machine"
-  if bytes then rules, why = cfi.read(bytes) end
+  local rules, why
+  if file.is_vdso then
+    rules, why = cfi.read(load_symtab().vdso())
+  elseif file.place then
+    rules, why = files.read(file.place, cfi.read)
+  end
+  if not rules and not why then why = "the file that ran is not on this machine" end
   if not rules then
     log(self, 1, ("%s: unwinding falls back to frame pointers: %s"):format(escape(raw.path), why))
   end

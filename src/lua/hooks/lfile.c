@@ -10,6 +10,7 @@
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 #include "lua/hooks/lhooks.h"
+#include "lua/hooks/limage.h"
 #include "lua/hooks/lsyscall.h"
 #include "lua/base/loption.h"
 
@@ -123,16 +124,56 @@ static int push_bytes(lua_State *L, const struct l_file *self, uint64_t offset, 
 	return 1;
 }
 
-/* f:bytes() -> the whole file at its present size | nil, reason, errno; EFBIG: beyond max */
-static int l_bytes(lua_State *L)
+/* Returns the file's present size, or -errno; -EFBIG: beyond max. */
+static int64_t find_size(const struct l_file *self)
 {
-	const struct l_file *self = check_file(L);
 	struct pev_stat st;
 	int rc = self->sys->fstat(self->sys->ctx, self->fd, &st);
 
 	if (rc == 0 && st.size > self->max)
 		rc = -EFBIG;
-	return rc < 0 ? l_result(L, rc, NULL) : push_bytes(L, self, 0, st.size);
+	return rc < 0 ? rc : (int64_t)st.size;
+}
+
+/* f:bytes() -> the whole file | nil, reason, errno */
+static int l_bytes(lua_State *L)
+{
+	const struct l_file *self = check_file(L);
+	int64_t size = find_size(self);
+
+	return size < 0 ? l_result(L, size, NULL) : push_bytes(L, self, 0, (size_t)size);
+}
+
+/* f:image() -> its bytes, which are read when they are needed, while f is open | nil, why, errno */
+static int l_image(lua_State *L)
+{
+	const struct l_file *self = check_file(L);
+	int64_t rc = find_size(self);
+	struct pev_file_image *image = lua_newuserdatauv(L, sizeof(*image), 1);
+
+	*image = (struct pev_file_image){ 0 };
+	luaL_setmetatable(L, L_IMAGE_TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, -2, 1);
+	if (rc >= 0)
+		rc = pev_file_image_open(image, self->sys, &self->fd, (size_t)rc);
+	if (rc < 0)
+		return l_result(L, rc, NULL);
+	l_raise_pending(L);
+	return 1;
+}
+
+static int l_image_gc(lua_State *L)
+{
+	pev_file_image_close(luaL_checkudata(L, 1, L_IMAGE_TYPENAME));
+	return 0;
+}
+
+static int l_image_close(lua_State *L)
+{
+	l_image_gc(L);
+	l_raise_pending(L);
+	return 0;
 }
 
 /* f:part(offset, len) -> len bytes, fewer at the end of the file | nil, reason, errno */
@@ -160,7 +201,7 @@ static int l_is_open(lua_State *L)
 	return 1;
 }
 
-static int l_file_close(lua_State *L)
+static int l_file_gc(lua_State *L)
 {
 	struct l_file *self = check_any(L);
 
@@ -170,8 +211,22 @@ static int l_file_close(lua_State *L)
 	return 0;
 }
 
+/* f:close(). Raises the error of a hook that read a part of an image. */
+static int l_file_close(lua_State *L)
+{
+	l_file_gc(L);
+	l_raise_pending(L);
+	return 0;
+}
+
+static const luaL_Reg image_methods[] = {
+	{ "__close", l_image_close },
+	{ NULL, NULL },
+};
+
 static const luaL_Reg methods[] = {
 	{ "bytes", l_bytes },
+	{ "image", l_image },
 	{ "part", l_part },
 	{ "stat", l_file_stat },
 	{ "is_open", l_is_open },
@@ -182,7 +237,8 @@ static const luaL_Reg methods[] = {
 
 void l_file_register(lua_State *L)
 {
-	l_class(L, TYPENAME, methods, l_file_close);
+	l_class(L, TYPENAME, methods, l_file_gc);
+	l_class(L, L_IMAGE_TYPENAME, image_methods, l_image_gc);
 	lua_pushcfunction(L, l_file);
 	lua_setfield(L, -2, "file");
 }

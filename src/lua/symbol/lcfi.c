@@ -2,7 +2,7 @@
  * lcfi.c - perfev.cfi: the unwind rules of a file.
  *
  * A shared object of its own, loaded when the first stack is unwound, because it needs libelf.
- * The core (lstack.c) applies the rules; it knows the userdata by its name. The bytes come from
+ * The core (lstack.c) applies the rules; it knows the userdata by its name. The image comes from
  * the core, through the hooks.
  */
 #include "lua/symbol/lcfi.h"
@@ -13,14 +13,14 @@
 #include "symbol/cfi.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/hooks/limage.h"
 
 int luaopen_perfev_cfi(lua_State *L);
 
-/* read(bytes) -> perfev.cfi | nil, why, errno. The bytes are kept. */
+/* read(image or bytes) -> perfev.cfi | nil, why, errno. The argument is kept. */
 static int l_read(lua_State *L)
 {
-	size_t len;
-	const char *bytes = luaL_checklstring(L, 1, &len);
+	struct pev_file_image whole, *image = l_image_check(L, 1, &whole);
 	struct l_cfi *self = lua_newuserdatauv(L, sizeof(*self), 1);
 	struct pev_err err;
 	int rc;
@@ -29,7 +29,7 @@ static int l_read(lua_State *L)
 	luaL_setmetatable(L, L_CFI_TYPENAME);
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, 1);
-	rc = pev_cfi_open(&self->cfi, bytes, len, &err);
+	rc = pev_cfi_open(&self->cfi, image, &err);
 	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 

@@ -9,7 +9,7 @@
 #define L_CFI_TYPENAME "perfev.cfi"
 
 struct l_cfi {
-	struct pev_cfi *cfi; /* owned; its bytes are user value 1 */
+	struct pev_cfi *cfi; /* owned; its image is user value 1 */
 };
 
 #endif

@@ -12,6 +12,7 @@
 #include "symbol/elf.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/hooks/limage.h"
 
 #define TYPENAME "perfev.elf"
 
@@ -33,8 +34,7 @@ static struct pev_elf *check_elf(lua_State *L)
 /* Pushes the userdata of the bytes at idx. */
 static int open_elf(lua_State *L, int idx, struct pev_elf **elf, struct pev_err *err)
 {
-	size_t len;
-	const char *bytes = luaL_checklstring(L, idx, &len);
+	struct pev_file_image whole, *image = l_image_check_whole(L, idx, &whole);
 	struct l_elf *self = lua_newuserdatauv(L, sizeof(*self), 1);
 	int rc;
 
@@ -42,12 +42,12 @@ static int open_elf(lua_State *L, int idx, struct pev_elf **elf, struct pev_err 
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, idx);
 	lua_setiuservalue(L, -2, 1);
-	rc = pev_elf_open(&self->elf, bytes, len, err);
+	rc = pev_elf_open(&self->elf, image->bytes, image->len, err);
 	*elf = self->elf;
 	return rc;
 }
 
-/* read(bytes) -> elf | nil, why, errno */
+/* read(image or bytes) -> elf | nil, why, errno */
 static int l_read(lua_State *L)
 {
 	struct pev_elf *elf;

@@ -15,6 +15,7 @@
 #include "symbol/symtab.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/hooks/limage.h"
 
 #define TYPENAME "perfev.symtab"
 
@@ -41,29 +42,27 @@ static struct pev_symtab *check_symtab(lua_State *L)
 	return self->table;
 }
 
-/* read(bytes) -> symtab | nil, why, errno. The bytes are not kept. */
+/* read(image or bytes) -> symtab | nil, why, errno. The argument is not kept. */
 static int l_read(lua_State *L)
 {
-	size_t len;
-	const char *bytes = luaL_checklstring(L, 1, &len);
+	struct pev_file_image whole, *image = l_image_check(L, 1, &whole);
 	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 2);
 	struct pev_err err;
 	int rc;
 
 	*self = (struct l_symtab){ NULL, NULL };
 	luaL_setmetatable(L, TYPENAME);
-	rc = pev_symtab_open(&self->table, bytes, len, &err);
+	rc = pev_symtab_open(&self->table, image, &err);
 	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 
-/* t:add(bytes) -> true | nil, why, errno. Adds the symbols of its debug file. */
+/* t:add(image or bytes) -> true | nil, why, errno. Adds the symbols of its debug file. */
 static int l_add(lua_State *L)
 {
 	struct pev_symtab *table = check_symtab(L);
-	size_t len;
-	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_file_image whole, *image = l_image_check(L, 2, &whole);
 	struct pev_err err;
-	int rc = pev_symtab_add(table, bytes, len, &err);
+	int rc = pev_symtab_add(table, image, &err);
 
 	if (rc < 0)
 		return l_fail(L, rc, &err);
@@ -96,12 +95,11 @@ static int l_find(lua_State *L)
 	return 2;
 }
 
-/* t:debug(bytes) -> true | nil, why, errno. Reads lines from these bytes, which are kept. */
+/* t:debug(image or bytes) -> true | nil, why, errno. Reads lines from these bytes; keeps them. */
 static int l_debug(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
-	size_t len;
-	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_file_image whole, *image = l_image_check_whole(L, 2, &whole);
 	struct pev_err err;
 	int rc;
 
@@ -110,7 +108,7 @@ static int l_debug(lua_State *L)
 	self->source = NULL;
 	lua_settop(L, 2);
 	lua_setiuservalue(L, 1, 1);
-	rc = pev_source_lines_open(&self->source, bytes, len, &err);
+	rc = pev_source_lines_open(&self->source, image->bytes, image->len, &err);
 	if (rc < 0)
 		return l_fail(L, rc, &err);
 	lua_pushboolean(L, 1);
@@ -131,18 +129,17 @@ static int l_supplement(lua_State *L)
 	return 2;
 }
 
-/* t:supply(bytes) -> true | nil, why, errno. The bytes of that file, which are kept. */
+/* t:supply(image or bytes) -> true | nil, why, errno. That file, which is kept. */
 static int l_supply(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
-	size_t len;
-	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_file_image whole, *image = l_image_check_whole(L, 2, &whole);
 	struct pev_err err;
 	int rc;
 
 	check_symtab(L);
 	luaL_argcheck(L, self->source, 1, "it has no lines yet");
-	rc = pev_source_lines_supply(self->source, bytes, len, &err);
+	rc = pev_source_lines_supply(self->source, image->bytes, image->len, &err);
 	if (rc < 0)
 		return l_fail(L, rc, &err);
 	lua_settop(L, 2);
@@ -239,13 +236,12 @@ static int l_demangle(lua_State *L)
 	return 1;
 }
 
-/* crc(bytes) -> checksum, as in .gnu_debuglink */
+/* crc(image or bytes) -> checksum, as in .gnu_debuglink */
 static int l_crc(lua_State *L)
 {
-	size_t len;
-	const char *bytes = luaL_checklstring(L, 1, &len);
+	struct pev_file_image whole, *image = l_image_check_whole(L, 1, &whole);
 
-	lua_pushinteger(L, pev_symtab_crc(bytes, len));
+	lua_pushinteger(L, pev_symtab_crc(image->bytes, image->len));
 	return 1;
 }
 
