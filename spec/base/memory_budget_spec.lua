@@ -12,8 +12,8 @@ teardown(function() run.remove(dir) end)
 local DEPTH = 10
 
 -- A recording of nr samples, each of its own stack; behind each the same one, of one frame.
-local function recording(nr)
-  local path = ("%s/%d.data"):format(dir, nr)
+local function recording(nr, depth)
+  local path = ("%s/%d-%d.data"):format(dir, nr, depth or DEPTH)
   local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
     sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
   built:add { type = "comm", pid = 7, tid = 7, comm = "app", sample_id = { identifier = 1, tid = 7, time = 1 } }
@@ -23,7 +23,7 @@ local function recording(nr)
   end
   for i = 1, nr do
     local chain = { -512 } -- PERF_CONTEXT_USER
-    for k = 2, DEPTH + 1 do chain[k] = 0x10000 + (i << 8) + k end
+    for k = 2, (depth or DEPTH) + 1 do chain[k] = 0x10000 + (i << 8) + k end
     sample(2 * i, chain)
     sample(2 * i + 1, { -512, 0x5000 })
   end
@@ -209,17 +209,13 @@ describe("without memory for names", function()
   local NR = 2000
   local core = require "perfev.core"
   local shortage = require "perfev.base.memory_shortage"
-  local frames_of = core.stack_frames
 
   before_each(function() shortage.any, shortage.stacks = false, 0 end)
-  after_each(function()
-    core.stack_frames = frames_of
-    shortage.any, shortage.stacks = false, 0
-  end)
+  after_each(function() shortage.any, shortage.stacks = false, 0 end)
 
   local function profile_of(under)
     local p = perfev.profile()
-    run_over(recording(NR), {}, p:sampler { under = under })
+    run_over(recording(NR, 1), {}, p:sampler { under = under })
     return p
   end
 
@@ -231,10 +227,11 @@ describe("without memory for names", function()
 
   it("a profile adds the stacks that are left to (other), and loses none", function()
     local p, calls = profile_of "comm", 0
-    core.stack_frames = function(stack)
+    local namer = p.namer
+    p.namer = function(...)
       calls = calls + 1
       if calls == 100 then error("not enough memory", 0) end
-      return frames_of(stack)
+      return namer(...)
     end
     assert.equal(2 * NR, sum_of(p))
     assert.equal(2 * NR, p:total())
@@ -245,7 +242,7 @@ describe("without memory for names", function()
 
   it("raises what is another error", function()
     local p = profile_of "comm"
-    core.stack_frames = function() error("out of order", 0) end
+    p.namer = function() error("out of order", 0) end
     assert.has_error(function() p:folded() end, "out of order")
     assert.is_false(shortage.any)
   end)

@@ -1,6 +1,7 @@
 -- Profiles: what goes in comes out, through every writer; what others read of them is what we say.
 
 local json = require "spec.support.json"
+local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 local wire = require "spec.support.protobuf"
@@ -96,6 +97,37 @@ local function in_file(text, suffix, f)
   run.remove(dir)
 end
 
+-- Stacks as a callback gets them, from lists of names, the leaf first. The profile p names their frames by
+-- intern(name), which defaults to a frame without module, after before(name).
+local function recorded_stacks(p, lists, before, intern)
+  local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
+    sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
+  local names, ip_of, stacks = {}, {}, {}
+  for i, list in ipairs(lists) do
+    local chain = { -512 } -- PERF_CONTEXT_USER
+    for _, name in ipairs(list) do
+      if not ip_of[name] then
+        table.insert(names, name)
+        ip_of[name] = #names << 12
+      end
+      chain[#chain + 1] = ip_of[name]
+    end
+    built:add { type = "sample", identifier = 1, ip = chain[2], pid = 7, tid = 7, time = i, period = 1,
+                callchain = chain }
+  end
+  in_file(built:round():file { [12] = built:event_desc() }, ".data", function(path)
+    local s = perfev.session { input = path }
+    s:event { "cpu-clock", callchain = true, sample = function(r) stacks[#stacks + 1] = r.stack end }
+    assert(s:run())
+  end)
+  p.namer = function(frame)
+    local name = names[frame.ip >> 12]
+    before(name)
+    return true, (intern or p.stack_tree.intern)(p.stack_tree, name)
+  end
+  return stacks
+end
+
 describe("a profile", function()
   it("sums the values of a stack, however the stack is told", function()
     local p = perfev.profile {}
@@ -109,18 +141,8 @@ describe("a profile", function()
   end)
 
   it("looks up the names of a record's stack when they are asked for, once below all callers", function()
-    local reads = 0
-    local function record_stack(name)
-      local object = io.tmpfile() -- any userdata; what it answers is ours
-      debug.setmetatable(object, { __len = function() return 1 end, __index = function()
-        reads = reads + 1
-        return { symbol = name }
-      end })
-      return object
-    end
-    local file = getmetatable(io.stdout)
-    local p = perfev.profile {}
-    local x, y = record_stack "x", record_stack "y"
+    local p, reads = perfev.profile {}, 0
+    local x, y = table.unpack(recorded_stacks(p, { { "x" }, { "y" } }, function() reads = reads + 1 end))
     for _, stack in ipairs { x, y, x, x } do p:add_under("prog", stack) end
     p:add(x)
     assert.same({ 0, 5 }, { reads, p:total() })
@@ -131,14 +153,28 @@ describe("a profile", function()
     assert.equal(2, reads)
     p:add(x, 4)
     assert.equal("prog;x 3\nprog;y 1\nx 5\n", p:folded())
-    for _, stack in ipairs { x, y } do debug.setmetatable(stack, file) end
+  end)
+
+  it("looks up an address once for all stacks, and again if its name may come later", function()
+    local p, reads = perfev.profile {}, {}
+    local lists = { { "a", "late", "main" }, { "b", "late", "main" }, { "main" } }
+    for _, stack in ipairs(recorded_stacks(p, lists, function(name) reads[name] = (reads[name] or 0) + 1 end)) do
+      p:add(stack)
+    end
+    local namer = p.namer
+    p.namer = function(frame)
+      local is_final, id = namer(frame)
+      return is_final and not (frame.ip == 2 << 12 and reads.late == 1), id
+    end
+    p:resolve()
+    assert.same({ a = 1, b = 1, late = 2, main = 2 }, reads) -- main is a caller and a leaf
+    assert.equal("main 1\nmain;late;a 1\nmain;late;b 1\n", p:folded())
   end)
 
   it("grows with distinct stacks and not with samples", function()
     local p = perfev.profile {}
     for i = 1, 10000 do p:add({ "leaf" .. i % 10, "main" }) end
-    assert.equal(11, #p.parent)
-    assert.equal(11, #p.frames)
+    assert.same({ 11, 11 }, { p.stack_tree:size() })
     assert.equal(10000, p:total())
   end)
 
@@ -577,21 +613,15 @@ describe("what scripts do with it in the end", function()
 
   it("is written to their output, with a word on stderr each second that names take", function()
     local p, said, now = perfev.profile {}, {}, 0
-    local stacks, file = {}, getmetatable(io.stdout)
-    for i = 1, 3 do
-      stacks[i] = io.tmpfile()
-      debug.setmetatable(stacks[i], { __len = function() return 1 end, __index = function()
-        now = now + 600000000 -- that a name took
-        return { symbol = "f" .. i, kernel = true }
-      end })
-      p:add(stacks[i])
-    end
+    local function wait() now = now + 600000000 end -- that a name took
+    local function intern_kernel(tree, name) return tree:intern(name, nil, nil, nil, true) end
+    local stacks = recorded_stacks(p, { { "f1" }, { "f2" }, { "f3" } }, wait, intern_kernel)
+    for _, stack in ipairs(stacks) do p:add(stack) end
     core.clock = function() return now end
     io.stderr = { write = function(_, text) said[#said + 1] = text end }
     local out = assert(io.tmpfile())
     io.output(out)
     require "perfev.tool".print_profile("profile", p, "folded")
-    for i = 1, 3 do debug.setmetatable(stacks[i], file) end
     out:seek "set"
     assert.equal("f1_[k] 1\nf2_[k] 1\nf3_[k] 1\n", out:read "a")
     assert.same({ "profile: 2 of 3 stacks have their names\n" }, said)
@@ -666,23 +696,13 @@ describe("stacks that end after one or two frames", function()
   end)
 
   it("are counted beside the rest, and where a thread begins nothing is missing", function()
-    local p, file, open = perfev.profile {}, getmetatable(io.stdout), {}
-    local function add(times, ...)
-      local names = { ... }
-      local stack = io.tmpfile()
-      open[#open + 1] = stack
-      debug.setmetatable(stack, { __len = function() return #names end, __index = function(_, i)
-        return { symbol = names[i], module = "/bin/app", kernel = names[i]:find "^sys_" ~= nil }
-      end })
-      p:add(stack, times)
-    end
-    add(3, "leaf", "main")
-    add(4, "leaf", "a", "b")
-    add(5, "leaf", "_start")
-    add(6, "sys_read", "leaf")
-    add(7, "sys_read")
+    local p, times = perfev.profile {}, { 3, 4, 5, 6, 7 }
+    local stacks = recorded_stacks(p, { { "leaf", "main" }, { "leaf", "a", "b" }, { "leaf", "_start" },
+      { "sys_read", "leaf" }, { "sys_read" } }, function() end, function(tree, name)
+      return tree:intern(name, "/bin/app", nil, nil, name:find "^sys_" ~= nil)
+    end)
+    for i, stack in ipairs(stacks) do p:add(stack, times[i]) end
     p:resolve()
-    for _, stack in ipairs(open) do debug.setmetatable(stack, file) end
     assert.same({ 9 / 18, 18 }, { p:short_share() })
   end)
 end)

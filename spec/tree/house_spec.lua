@@ -3,8 +3,9 @@
 local run = require "spec.support.run"
 
 -- Folders from the bottom up. A file includes or requires files of its own folder and of folders before it.
-local c_folders = { "base", "aggregate", "tracepoint", "record", "task", "event", "symbol", "perfdata", "live" }
-local binding_folders = { "base", "event", "hooks", "symbol", "record", "aggregate", "perfdata", "engine" }
+local c_folders = { "base", "aggregate", "tracepoint", "record", "task", "event", "symbol", "profile", "perfdata",
+  "live" }
+local binding_folders = { "base", "event", "hooks", "symbol", "record", "aggregate", "profile", "perfdata", "engine" }
 local lua_folders = {
   "perfev/option_tables", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",
   "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",

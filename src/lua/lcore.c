@@ -36,6 +36,7 @@
 #include "lua/symbol/lperf_map.h"
 #include "lua/symbol/lstack.h"
 #include "lua/symbol/lstack_table.h"
+#include "lua/profile/lstack_tree.h"
 
 int luaopen_perfev_core(lua_State *L);
 
@@ -65,6 +66,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_file_register(L);
 	l_stack_table_register(L);
 	l_stack_register(L);
+	l_stack_tree_register(L);
 	l_field_register(L);
 	l_view_register(L);
 	l_decoder_register(L);

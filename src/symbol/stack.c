@@ -14,6 +14,10 @@
 #define FRAMES_MAX 8192u
 #define KNOWN (1u << 15)                /* limit of known chains, */
 #define KNOWN_BYTES ((size_t)8 << 20)   /* and of their bytes */
+#define ADDRESSES (1u << 14)            /* limit of known addresses */
+#define FRAMES_FIRST 256u               /* frames with room at first; a power of two */
+/* Bytes of a frame and of its place in the hash table, in tables that are half full. */
+#define FRAME_BYTES (2 * sizeof(struct pev_frame) + 4 * sizeof(uint32_t))
 #define BRANCH_BYTES 24 /* struct perf_branch_entry: from, to, flags */
 
 int pev_stacks_init(struct pev_stacks *stacks)
@@ -30,21 +34,19 @@ int pev_stacks_init(struct pev_stacks *stacks)
 	return -ENOMEM;
 }
 
-static void free_stack(struct pev_stack *stack)
-{
-	for (uint32_t i = 0; i < stack->nr; i++)
-		pev_dso_put(stack->frames[i].dso);
-	free(stack);
-}
-
 void pev_stacks_free(struct pev_stacks *stacks)
 {
 	for (uint32_t i = 0; stacks->chains && i < stacks->cap; i++) {
 		for (struct pev_stack *stack = stacks->chains[i], *next; stack; stack = next) {
 			next = stack->next;
-			free_stack(stack);
+			free(stack);
 		}
 	}
+	for (uint32_t i = 0; i < stacks->nr_frames; i++)
+		pev_dso_put(stacks->frames[i].dso);
+	free(stacks->frames);
+	free(stacks->slots);
+	free(stacks->addresses);
 	free(stacks->chains);
 	free(stacks->scratch);
 	free(stacks->other);
@@ -117,10 +119,12 @@ static const struct pev_map *find_dso(struct pev_tasks *tasks, int pid, struct p
 	return map;
 }
 
+/* Makes room for a stack of nr frames, and forgets those of the stack before. */
 static bool reserve_frames(struct pev_stacks *stacks, uint32_t nr)
 {
-	struct pev_frame *scratch;
+	uint32_t *scratch;
 
+	stacks->unfit = false;
 	if (nr <= stacks->room)
 		return true;
 	scratch = realloc(stacks->scratch, sizeof(*scratch) * nr);
@@ -160,19 +164,166 @@ static void list_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid
 		(struct pev_sampled){ pev_dso_get(dso), pid, map->start, map->end };
 }
 
-/* Gives the frame its own reference to the dso. */
-static void own_frame(struct pev_stacks *stacks, struct pev_tasks *tasks, int pid,
-		      struct pev_frame *frame)
+static uint64_t mix_hash(uint64_t hash, uint64_t word)
 {
-	const struct pev_map *map = find_dso(tasks, pid, frame);
-	struct pev_dso *dso = map ? pev_dso_of(map->dso, pid) : NULL;
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
 
-	frame->dso = dso;
-	if (!dso || dso->kept || !stacks->watched || frame->context != PEV_IN_USER)
-		return;
+static uint32_t hash_frame(const struct pev_frame *frame)
+{
+	const uint64_t hash = mix_hash(mix_hash(frame->context, frame->ip),
+				       (uint64_t)(uintptr_t)frame->dso);
+
+	return (uint32_t)(hash >> 8);
+}
+
+static bool is_same_frame(const struct pev_frame *a, const struct pev_frame *b)
+{
+	return a->ip == b->ip && a->dso == b->dso && a->offset == b->offset &&
+	       a->context == b->context && a->returns == b->returns && a->unwound == b->unwound;
+}
+
+/* A quarter of the budget is left for the keys of aggregators. */
+static bool has_room(const struct pev_stacks *stacks, size_t bytes)
+{
+	const struct pev_budget *budget = stacks->budget;
+
+	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
+}
+
+static bool grow_frames(struct pev_stacks *stacks)
+{
+	uint32_t cap = stacks->cap_frames ? stacks->cap_frames * 2 : FRAMES_FIRST;
+	uint32_t mask = 2 * cap - 1, *slots = calloc(mask + 1, sizeof(*slots));
+	struct pev_frame *frames = realloc(stacks->frames, sizeof(*frames) * cap);
+
+	if (frames)
+		stacks->frames = frames;
+	if (!slots || !frames) {
+		free(slots);
+		pev_budget_fail(stacks->budget);
+		return false;
+	}
+	for (uint32_t i = 0, at; i < stacks->nr_frames; i++) {
+		for (at = hash_frame(&frames[i]) & mask; slots[at]; at = (at + 1) & mask)
+			;
+		slots[at] = 1 + i;
+	}
+	free(stacks->slots);
+	stacks->slots = slots;
+	stacks->cap_frames = cap;
+	return true;
+}
+
+/* Finds the id of a frame, or adds the frame, which gets a reference to its dso. False: no room. */
+static bool intern_frame(struct pev_stacks *stacks, const struct pev_frame *frame, uint32_t *id)
+{
+	uint32_t mask, at;
+
+	if (stacks->nr_frames == stacks->cap_frames && !grow_frames(stacks))
+		return false;
+	mask = 2 * stacks->cap_frames - 1;
+	for (at = hash_frame(frame) & mask; stacks->slots[at]; at = (at + 1) & mask) {
+		*id = stacks->slots[at] - 1;
+		if (is_same_frame(&stacks->frames[*id], frame))
+			return true;
+	}
+	if (!has_room(stacks, FRAME_BYTES))
+		return false;
+	pev_budget_use(stacks->budget, FRAME_BYTES);
+	stacks->bytes += FRAME_BYTES;
+	*id = stacks->nr_frames++;
+	stacks->frames[*id] = *frame;
+	pev_dso_get(frame->dso);
+	stacks->slots[at] = 1 + *id;
+	return true;
+}
+
+/* Counts a frame of a dso whose symbols are not kept yet. */
+static void note_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid,
+			 const struct pev_map *map)
+{
 	dso->met++;
 	if ((dso->met & (dso->met - 1)) == 0)
 		list_sampled(stacks, dso, pid, map);
+}
+
+/* The process of a record and its maps: the same for all frames of a stack. */
+struct chain_owner {
+	struct pev_tasks *tasks;
+	int pid;
+	uint64_t maps[2];        /* versions, by enum pev_context */
+};
+
+static struct chain_owner find_owner(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int pid = read_number(rec, PEV_F_PID);
+
+	return (struct chain_owner){ tasks, pid, { pev_tasks_maps(tasks, pid),
+						   pev_tasks_maps(tasks, -1) } };
+}
+
+static bool is_watched(const struct pev_stacks *stacks, const struct pev_frame *frame)
+{
+	return stacks->watched && frame->context == PEV_IN_USER && frame->dso &&
+	       !frame->dso->kept;
+}
+
+static struct pev_known_address describe_address(const struct chain_owner *owner,
+						 const struct pev_frame *frame)
+{
+	return (struct pev_known_address){
+		.ip = frame->ip,
+		.maps = owner->maps[frame->context],
+		.pid = owner->pid,
+		.mode = 1u << 8 | frame->context << 2 | (uint32_t)frame->returns << 1 |
+			frame->unwound, /* not 0, which is that of a free place */
+	};
+}
+
+/* Returns the place of a known address, which may have another one; NULL: not in a map. */
+static struct pev_known_address *place_address(struct pev_stacks *stacks,
+					       const struct pev_frame *frame)
+{
+	if (!stacks->addresses)
+		stacks->addresses = calloc(ADDRESSES, sizeof(*stacks->addresses));
+	if (!stacks->addresses || frame->context == PEV_IN_OTHER)
+		return NULL;
+	return &stacks->addresses[mix_hash(frame->context, frame->ip) >> 20 & (ADDRESSES - 1)];
+}
+
+static bool is_same_address(const struct pev_known_address *a, const struct pev_known_address *b)
+{
+	return a->ip == b->ip && a->maps == b->maps && a->pid == b->pid && a->mode == b->mode;
+}
+
+/* Finds the frame's dso, and makes the frame the n-th of the stack in scratch. */
+static void add_frame(struct pev_stacks *stacks, const struct chain_owner *owner,
+		      struct pev_frame *frame, uint32_t n)
+{
+	struct pev_known_address *known = place_address(stacks, frame), address;
+	const struct pev_map *map;
+
+	if (known) {
+		address = describe_address(owner, frame);
+		if (is_same_address(known, &address) &&
+		    !is_watched(stacks, &stacks->frames[known->id])) {
+			stacks->scratch[n] = known->id;
+			return;
+		}
+	}
+	map = find_dso(owner->tasks, owner->pid, frame);
+	frame->dso = map ? pev_dso_of(map->dso, owner->pid) : NULL;
+	if (is_watched(stacks, frame))
+		note_sampled(stacks, frame->dso, owner->pid, map);
+	if (!intern_frame(stacks, frame, &stacks->scratch[n])) {
+		stacks->unfit = true;
+	} else if (known) {
+		*known = address;
+		known->id = stacks->scratch[n];
+	}
+	pev_dso_put(frame->dso);
 }
 
 /* Finds the user-space calls that the CPU recorded (LBR). False: the event did not request them. */
@@ -186,20 +337,17 @@ static bool get_calls(const struct pev_record *rec, struct pev_value *calls)
  * Appends the callers that the CPU recorded. Each address is of the call itself, not a return
  * address. lbr_callchain_add_lbr_ip() in tools/perf/util/machine.c does the same.
  */
-static uint32_t read_branches(struct pev_stacks *stacks, struct pev_tasks *tasks,
+static uint32_t read_branches(struct pev_stacks *stacks, const struct chain_owner *owner,
 			      const struct pev_record *rec, const struct pev_value *calls,
 			      uint32_t nr)
 {
-	int pid = read_number(rec, PEV_F_PID);
-
 	for (uint32_t i = 0; i < calls->nr && nr < stacks->room; i++, nr++) {
-		struct pev_frame *frame = &stacks->scratch[nr];
-
-		*frame = (struct pev_frame){
+		struct pev_frame frame = {
 			.ip = pev_load64(calls->p + BRANCH_BYTES * (size_t)i, rec->plan->swap),
 			.context = PEV_IN_USER,
 		};
-		own_frame(stacks, tasks, pid, frame);
+
+		add_frame(stacks, owner, &frame, nr);
 	}
 	return nr;
 }
@@ -253,12 +401,11 @@ static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
  * Reads the frames into scratch; if calls are known, only the innermost one of user space. Returns
  * how many there are.
  */
-static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
+static uint32_t read_chain(struct pev_stacks *stacks, const struct chain_owner *owner,
 			   const struct pev_record *rec, const struct pev_value *chain,
 			   const struct pev_value *calls)
 {
 	struct chain_walk walk = begin_walk(rec, chain);
-	int pid = read_number(rec, PEV_F_PID);
 	struct pev_frame frame;
 	uint32_t nr = 0;
 
@@ -267,58 +414,36 @@ static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 		if (known && frame.returns)
 			continue;
-		own_frame(stacks, tasks, pid, &frame);
-		stacks->scratch[nr++] = frame;
+		add_frame(stacks, owner, &frame, nr++);
 		if (known)
-			nr = read_branches(stacks, tasks, rec, calls, nr);
+			nr = read_branches(stacks, owner, rec, calls, nr);
 	}
 	return nr;
 }
 
 /* Appends the calls that unwind found. */
-static uint32_t read_calls(struct pev_stacks *stacks, struct pev_tasks *tasks,
-			   const struct pev_record *rec, const struct pev_unwind *unwind,
-			   uint32_t nr)
+static uint32_t read_calls(struct pev_stacks *stacks, const struct chain_owner *owner,
+			   const struct pev_unwind *unwind, uint32_t nr)
 {
-	int pid = read_number(rec, PEV_F_PID);
-
 	for (uint32_t i = 0; i < unwind->nr && nr < stacks->room; i++, nr++) {
 		const struct pev_call *call = &unwind->calls[i];
-		struct pev_frame *frame = &stacks->scratch[nr];
+		struct pev_frame frame = { .ip = call->pc, .context = PEV_IN_USER,
+					   .returns = call->returns, .unwound = true };
 
-		*frame = (struct pev_frame){ .ip = call->pc, .context = PEV_IN_USER,
-					     .returns = call->returns, .unwound = true };
-		own_frame(stacks, tasks, pid, frame);
+		add_frame(stacks, owner, &frame, nr);
 	}
 	return nr;
 }
 
 /* ---- interning ---- */
 
-static uint64_t mix_hash(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
-static uint64_t hash_frames(const struct pev_frame *frames, uint32_t nr)
+static uint64_t hash_frames(const uint32_t *frames, uint32_t nr)
 {
 	uint64_t hash = nr;
 
-	for (uint32_t i = 0; i < nr; i++) {
-		hash = mix_hash(hash, frames[i].ip);
-		hash = mix_hash(hash, (uint64_t)(uintptr_t)frames[i].dso ^ frames[i].context);
-	}
-	return hash;
-}
-
-static bool are_same(const struct pev_frame *a, const struct pev_frame *b, uint32_t nr)
-{
 	for (uint32_t i = 0; i < nr; i++)
-		if (a[i].ip != b[i].ip || a[i].dso != b[i].dso || a[i].offset != b[i].offset ||
-		    a[i].context != b[i].context || a[i].unwound != b[i].unwound)
-			return false;
-	return true;
+		hash = mix_hash(hash, frames[i]);
+	return hash;
 }
 
 static void grow_table(struct pev_stacks *stacks)
@@ -346,21 +471,13 @@ static struct pev_stack *find_stack(const struct pev_stacks *stacks, uint64_t ha
 	struct pev_stack *stack = stacks->chains[hash & (stacks->cap - 1)];
 
 	while (stack && !(stack->hash == hash && stack->nr == nr &&
-			  are_same(stack->frames, stacks->scratch, nr)))
+			  memcmp(stack->frames, stacks->scratch, nr * sizeof(uint32_t)) == 0))
 		stack = stack->next;
 	return stack;
 }
 
 /* Overhead of a stack: malloc()'s header, and its slot in chains. */
 #define BESIDE (2 * sizeof(size_t) + 2 * sizeof(struct pev_stack *))
-
-/* A quarter of the budget is left for the keys of aggregators. */
-static bool has_room(const struct pev_stacks *stacks, size_t bytes)
-{
-	const struct pev_budget *budget = stacks->budget;
-
-	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
-}
 
 /* Adds a stack of the frames in scratch. NULL: no room in the budget, or no memory. */
 static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
@@ -387,34 +504,29 @@ static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uin
 	return stack;
 }
 
-/* Interns the frames in scratch. Their references go to the stack, or are dropped. */
-static struct pev_stack *intern_frames(struct pev_stacks *stacks, uint32_t nr)
+/* Interns the stack of the frames in scratch. */
+static struct pev_stack *intern_stack(struct pev_stacks *stacks, uint32_t nr)
 {
 	uint64_t hash = hash_frames(stacks->scratch, nr);
-	struct pev_stack *stack = find_stack(stacks, hash, nr);
+	struct pev_stack *stack = stacks->unfit ? NULL : find_stack(stacks, hash, nr);
 
-	if (!stack) {
+	if (!stack && !stacks->unfit)
 		stack = add_stack(stacks, hash, nr);
-		if (stack)
-			return stack;
-		pev_budget_refuse(stacks->budget);
-		stack = stacks->other;
-	}
-	for (uint32_t i = 0; i < nr; i++)
-		pev_dso_put(stacks->scratch[i].dso);
-	return stack;
+	if (stack)
+		return stack;
+	pev_budget_refuse(stacks->budget);
+	return stacks->other;
 }
 
 /* ---- known chains ---- */
 
-static struct pev_chain_key describe_chain(struct pev_tasks *tasks, const struct pev_record *rec)
+static struct pev_chain_key describe_chain(const struct chain_owner *owner,
+					   const struct pev_record *rec)
 {
-	int pid = read_number(rec, PEV_F_PID);
-
 	return (struct pev_chain_key){
-		.user = pev_tasks_maps(tasks, pid),
-		.kernel = pev_tasks_maps(tasks, -1),
-		.pid = pid,
+		.user = owner->maps[PEV_IN_USER],
+		.kernel = owner->maps[PEV_IN_KERNEL],
+		.pid = owner->pid,
 		.mode = find_mode_context(rec->misc) | (uint32_t)rec->plan->swap << 8 |
 			(uint32_t)rec->plan->narrow << 9 |
 			(uint32_t)rec->plan->stack.no_user << 10 |
@@ -472,7 +584,8 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			    const struct pev_record *rec, const struct pev_value *chain,
 			    const struct pev_stack **out)
 {
-	const struct pev_chain_key key = describe_chain(tasks, rec);
+	const struct chain_owner owner = find_owner(tasks, rec);
+	const struct pev_chain_key key = describe_chain(&owner, rec);
 	struct pev_known_chain **slot;
 
 	if (!stacks->known)
@@ -484,7 +597,7 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	}
 	if (!reserve_frames(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
-	*out = intern_frames(stacks, read_chain(stacks, tasks, rec, chain, NULL));
+	*out = intern_stack(stacks, read_chain(stacks, &owner, rec, chain, NULL));
 	/* stacks->other is not remembered, so that each use is counted. */
 	if (slot && *out != stacks->other)
 		remember_chain(stacks, slot, &key, chain, *out);
@@ -497,7 +610,9 @@ static int find_ip_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 {
 	if (!is_left_out(rec, find_mode_context(rec->misc)))
 		return pev_stacks_ip(stacks, tasks, rec, out);
-	*out = intern_frames(stacks, 0);
+	if (!reserve_frames(stacks, 0))
+		return -ENOMEM;
+	*out = intern_stack(stacks, 0);
 	return 0;
 }
 
@@ -507,6 +622,7 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 {
 	struct pev_value chain, calls;
 	bool kept = get_calls(rec, &calls);
+	struct chain_owner owner;
 	uint32_t nr;
 
 	*out = NULL;
@@ -517,10 +633,11 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	nr = chain.nr + (unwind ? unwind->nr : 0) + (kept ? calls.nr : 0);
 	if (!reserve_frames(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
 		return -ENOMEM;
-	nr = read_chain(stacks, tasks, rec, &chain, kept ? &calls : NULL);
+	owner = find_owner(tasks, rec);
+	nr = read_chain(stacks, &owner, rec, &chain, kept ? &calls : NULL);
 	if (unwind)
-		nr = read_calls(stacks, tasks, rec, unwind, nr);
-	*out = intern_frames(stacks, nr);
+		nr = read_calls(stacks, &owner, unwind, nr);
+	*out = intern_stack(stacks, nr);
 	return 0;
 }
 
@@ -537,19 +654,18 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 		return whole->parts[context];
 	if (!reserve_frames(stacks, stack->nr))
 		return NULL;
-	for (uint32_t i = 0; i < stack->nr; i++) {
-		if (stack->frames[i].context != context)
-			continue;
-		stacks->scratch[nr] = stack->frames[i];
-		pev_dso_get(stacks->scratch[nr++].dso);
-	}
-	whole->parts[context] = intern_frames(stacks, nr);
+	for (uint32_t i = 0; i < stack->nr; i++)
+		if (pev_stack_frame(stack, i)->context == (uint32_t)context)
+			stacks->scratch[nr++] = stack->frames[i];
+	whole->parts[context] = intern_stack(stacks, nr);
 	return whole->parts[context];
 }
 
 int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
 		  const struct pev_stack **out)
 {
+	const struct chain_owner owner = find_owner(tasks, rec);
+	struct pev_frame frame = { .context = find_mode_context(rec->misc) };
 	struct pev_value ip;
 
 	*out = NULL;
@@ -557,10 +673,9 @@ int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const stru
 		return 0;
 	if (!reserve_frames(stacks, 1))
 		return -ENOMEM;
-	stacks->scratch[0] =
-		(struct pev_frame){ .ip = ip.u, .context = find_mode_context(rec->misc) };
-	own_frame(stacks, tasks, read_number(rec, PEV_F_PID), &stacks->scratch[0]);
-	*out = intern_frames(stacks, 1);
+	frame.ip = ip.u;
+	add_frame(stacks, &owner, &frame, 0);
+	*out = intern_stack(stacks, 1);
 	return 0;
 }
 

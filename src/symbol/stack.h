@@ -2,9 +2,10 @@
  * stack.h - call chains as values: each frame has the file that was mapped at its address.
  *
  * A stack is made when a sample is delivered, because the tasks then know the maps. It is
- * interned: equal frames in the same files are the same stack, in every process. Stacks live
- * until pev_stacks_free() frees all, so that an id never changes its meaning. Names are looked up
- * later, for printing.
+ * interned: equal frames in the same files are the same stack, in every process. Frames are
+ * interned, too: a stack is a list of their ids, and what is known of a frame is known by its id.
+ * Frames and stacks live until pev_stacks_free() frees all, so that an id never changes its
+ * meaning. Names are looked up later, for printing.
  */
 #ifndef PEV_STACK_H
 #define PEV_STACK_H
@@ -40,7 +41,7 @@ struct pev_stack {
 	uint32_t nr;
 	const struct pev_stacks *owner; /* in which it is interned */
 	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not made yet */
-	struct pev_frame frames[];     /* the innermost first */
+	uint32_t frames[];             /* ids, the innermost first; see pev_stack_frame() */
 };
 
 /* A frame's dso, with the process and the map in which it was sampled. */
@@ -65,9 +66,21 @@ struct pev_known_chain {
 	unsigned char chain[];
 };
 
+/* The id of an address's frame in a process, while its maps stay as they are. */
+struct pev_known_address {
+	uint64_t ip, maps;
+	int pid;
+	uint32_t mode;           /* the frame's context, returns and unwound */
+	uint32_t id;
+};
+
 struct pev_stacks {
 	struct pev_stack **chains;
 	uint32_t nr, cap;
+	struct pev_frame *frames; /* by id */
+	uint32_t nr_frames, cap_frames;
+	uint32_t *slots;         /* hash table of 1 + id, twice as large as frames; 0: free */
+	struct pev_known_address *addresses; /* by the low bits of ip; NULL: none yet */
 	/*
 	 * Borrowed; NULL: no limit. A new stack without room in the budget or in memory becomes
 	 * other, which has no frames.
@@ -75,8 +88,9 @@ struct pev_stacks {
 	struct pev_budget *budget;
 	uint64_t bytes;          /* taken from the budget */
 	struct pev_stack *other;
-	struct pev_frame *scratch;
-	uint32_t room;           /* frames of scratch */
+	uint32_t *scratch;       /* ids of the frames of the stack that is being made */
+	uint32_t room;           /* of scratch */
+	bool unfit;              /* one of these frames had no room */
 	struct pev_known_chain **known; /* by the low bits of their hashes; NULL: none yet */
 	size_t known_bytes;
 	/*
@@ -88,6 +102,12 @@ struct pev_stacks {
 	struct pev_sampled *sampled;
 	uint32_t nr_sampled, cap_sampled;
 };
+
+/* Returns the i-th frame of a stack. Borrowed until the next frame is interned. */
+static inline const struct pev_frame *pev_stack_frame(const struct pev_stack *stack, uint32_t i)
+{
+	return &stack->owner->frames[stack->frames[i]];
+}
 
 int pev_stacks_init(struct pev_stacks *stacks);
 void pev_stacks_free(struct pev_stacks *stacks);

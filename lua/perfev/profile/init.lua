@@ -1,10 +1,11 @@
 --- perfev.profile: stacks with values of one or several types.
 --
--- The stacks are a tree of interned frames, so memory grows with the number of distinct stacks, not of samples. A
--- frame is a function, module, file and line, kernel or user, inlined or not; the offset in the function is not part
--- of it. Names are escaped when they are added, so writers print them unchanged. The output of a writer depends only
--- on the content of the profile, not on the order in which it was added.
+-- The stacks are a tree of interned frames in C (src/profile/stack_tree.c), so memory grows with the number of
+-- distinct stacks, not of samples. A frame is a function, module, file and line, kernel or user, inlined or not; the
+-- offset in the function is not part of it. Names are escaped when they are added, so writers print them unchanged. The
+-- output of a writer depends only on the content of the profile, not on the order in which it was added.
 
+local lazy = require "perfev.base.lazy_module"
 local agg = require "perfev.aggregate.aggregator"
 local colon = require "perfev.base.method_guard"
 local check = require "perfev.base.check"
@@ -15,6 +16,7 @@ local options = require "perfev.base.options"
 local raw = require "perfev.base.plain_copy"
 local shortage = require "perfev.base.memory_shortage"
 local shown = require "perfev.base.show_value"
+local symbol = lazy "perfev.symbol"
 local where = require "perfev.aggregate.condition"
 
 local M = {}
@@ -38,13 +40,12 @@ local function text_or_nil(value)
   return value ~= nil and value ~= "" and escape(shown(value)) or nil
 end
 
--- Measured bytes of a node of the tree, of a frame, and of a stack that waits for its names.
-local NODE_BYTES, FRAME_BYTES, WAITING_BYTES = 250, 400, 500
+local WAITING_BYTES = 500 -- measured, of a stack that waits for its names
 local PAGE = 4096 -- a larger page makes the limit seem further away than it is
 local PAGE_OF_ZEROS = ("\0"):rep(PAGE)
 local RESERVE_BYTES = 4 << 20 -- kept free while names are looked up, so that there is memory for printing
 local MOST_WAITING = 4096 -- stacks that wait for their names while names are looked up
-local NO_ROOM = 0 -- the number of a frame that is new when there are no bytes left
+local NO_ROOM = 0 -- the id of a frame that is new when there are no bytes left
 
 -- Bytes that this process may still map under RLIMIT_AS (ulimit -v), or nil.
 local function mappable_bytes()
@@ -55,58 +56,36 @@ end
 
 -- Near a limit Lua collects its garbage at each allocation, so the tree takes at most a third of the remaining bytes.
 local function heed_limit(self)
-  local bytes = mappable_bytes()
-  if bytes and bytes // 3 < self.room then self.room, self.limited = bytes // 3, true end
-end
-
--- Called before a stack is added. If there is no room for its new nodes, it is added to (other).
-local function look_for_room(self) self.full = self.room < 0 end
-
--- Returns the number of a frame, which is unique for its name, module, file, line, kernel or user side, and inlining.
-local function intern(self, name, module, file, line, kernel, inlined)
-  local key = table.concat({ name, module or "", file or "", line or "", kernel and "k" or "", inlined and "i" or "" },
-    "\0")
-  local frame = self.frame_of[key]
-  if not frame then
-    if self.full then return NO_ROOM end
-    self.room = self.room - FRAME_BYTES - 2 * #key
-    frame = #self.frames + 1
-    self.frame_of[key] = frame
-    self.frames[frame] = { symbol = name, module = module, file = file, line = line, kernel = kernel,
-      inlined = inlined, key = key }
+  local bytes, room = mappable_bytes(), self.stack_tree:room()
+  if bytes and bytes // 3 < room then
+    self.stack_tree:room(bytes // 3 - room)
+    self.limited = true
   end
-  return frame
 end
 
+-- Returns the id of a frame, which is unique for its name, module, file, line, kernel or user side, and inlining.
 local function intern_table(self, frame)
   local module = text_or_nil(frame.module)
   if module == "[unknown]" then module = nil end
-  return intern(self, text_or_nil(frame.symbol) or name_of_unknown(module), module, text_or_nil(frame.file),
-    math.tointeger(frame.line), frame.kernel and true or nil, frame.inlined and true or nil)
+  return self.stack_tree:intern(text_or_nil(frame.symbol) or name_of_unknown(module), module, text_or_nil(frame.file),
+    math.tointeger(frame.line), frame.kernel, frame.inlined)
 end
 
--- The same for a frame of a stack; most have a known symbol and module.
-local function intern_frame(self, frame)
-  local symbol, module = frame.symbol, frame.module
-  if not symbol or not module or frame.file or frame.line or frame.inlined then return intern_table(self, frame) end
-  local at = self.frame_at[frame.kernel and 1 or 2]
-  local known = at[module]
-  if not known then
-    known = {}
-    at[module] = known
+-- Names a frame of a record's stack -> true if the name is final, the ids of the frame and of what is inlined in it.
+local function name_frame(self, raw_frame, world)
+  local list = {}
+  local is_final = (world or symbol._here()):add_frames(list, raw_frame)
+  for i, frame in ipairs(list) do
+    list[i] = intern_table(self, frame)
+    is_final = is_final and list[i] ~= NO_ROOM
   end
-  local id = known[symbol]
-  if not id then
-    id = intern_table(self, frame)
-    if id ~= NO_ROOM then known[symbol] = id end
-  end
-  return id
+  return is_final, table.unpack(list)
 end
 
 local function intern_one(self, frame, level)
   local kind = type(frame)
   if kind == "string" then
-    local known = self.frame_named[frame] or intern(self, text_or_nil(frame) or "[unknown]")
+    local known = self.frame_named[frame] or self.stack_tree:intern(text_or_nil(frame) or "[unknown]")
     if known ~= NO_ROOM then self.frame_named[frame] = known end
     return known
   end
@@ -119,38 +98,22 @@ end
 -- Parses a name of folded text with the suffixes of stackcollapse-perf.pl --all: _[k] kernel, _[i] inlined.
 local function intern_folded(self, name)
   local bare, mark = name:match("^(.+)_%[([ki])%]$")
-  return intern(self, escape(bare or name), nil, nil, nil, mark == "k" or nil, mark == "i" or nil)
+  return self.stack_tree:intern(escape(bare or name), nil, nil, nil, mark == "k", mark == "i")
 end
 
 -- ---- the tree: node 0 is the root, without a frame ----
 
--- If an allocation fails halfway, an unreachable node is left, and the tree is still consistent.
-local function new_node(self, parent, frame)
-  local node = #self.parent + 1
-  self.room = self.room - NODE_BYTES
-  self.frame[node], self.youngest[node], self.brother[node] = frame, 0, 0
-  self.parent[node] = parent
-  self.children[parent << 32 | frame] = node
-  self.youngest[parent], self.brother[node] = node, self.youngest[parent]
-  return node
-end
-
--- The node for the stacks below root that do not fit.
-local function other_below(self, root, parent)
-  if self.frame[parent] == self.other then return parent end
-  shortage.stacks, self.full = shortage.stacks + 1, false
+-- Counts a stack that did not fit.
+local function count_other(self)
+  shortage.stacks = shortage.stacks + 1
   shortage.any = shortage.any or self.limited
-  self.other = self.other or intern(self, "(other)")
-  self.full = true
-  return self.children[root << 32 | self.other] or new_node(self, root, self.other)
 end
 
--- root is the node below which the stack is added.
+-- Returns the node of a frame below parent; root is the node below which the stack is added.
 local function child(self, parent, frame, root)
-  local node = self.children[parent << 32 | frame]
-  if node then return node end
-  if self.full then return other_below(self, root, parent) end
-  return new_node(self, parent, frame)
+  local node, is_other = self.stack_tree:child(parent, frame, root)
+  if is_other then count_other(self) end
+  return node
 end
 
 local function walk_folded(self, root, text)
@@ -168,7 +131,7 @@ end
 local function walk_stack(self, root, stack, level)
   local kind = type(stack)
   local node = root
-  look_for_room(self)
+  self.stack_tree:begin_stack()
   if kind == "string" then
     node = walk_folded(self, root, stack)
   elseif kind == "table" or kind == "userdata" then
@@ -176,24 +139,7 @@ local function walk_stack(self, root, stack, level)
   elseif kind ~= "nil" then
     fail(level, "profile: a stack is a list of frames, the leaf first, or text a;b;c, not a %s", kind)
   end
-  return node ~= 0 and node or child(self, 0, intern(self, "[unknown]"), 0)
-end
-
-local function add_value(self, node, index, value)
-  local sums = self.sums[index]
-  sums[node] = (sums[node] or 0) + value
-end
-
--- Returns the frame numbers of a record's stack, the outermost first, looked up once per stack.
-local function frame_numbers(self, stack, seen)
-  local list = seen[stack]
-  if not list then
-    list = {}
-    for i = #stack, 1, -1 do list[#list + 1] = intern_frame(self, stack[i]) end
-    if #list == 0 then list[1] = intern(self, "[unknown]") end
-    seen[stack] = list
-  end
-  return list
+  return node ~= 0 and node or child(self, 0, self.stack_tree:intern "[unknown]", 0)
 end
 
 -- Returns the first value type that is a count.
@@ -204,28 +150,10 @@ local function counted_value(self)
   return 1
 end
 
-local FEW = 2 -- a stack with at most as many user frames probably lacks callers
--- Functions in which threads begin: a stack that reaches one is complete.
-local starts = { _start = true, _dl_start = true, start_thread = true, clone = true, clone3 = true, __clone = true,
-                 __clone3 = true, thread_start = true, __thread_start = true }
-
--- Counts a record's stack for the share of short stacks.
-local function count_user_frames(self, frames, times)
-  local nr, outermost = 0, nil
-  for _, number in ipairs(frames) do
-    local frame = self.frames[number]
-    if frame and not frame.kernel and not frame.inlined then
-      nr, outermost = nr + 1, outermost or frame
-    end
-  end
-  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- only an unknown frame
-  self.user_stacks = self.user_stacks + times
-  if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
-end
-
 -- Out of memory: adds the waiting stacks to (other), because with little memory looking names up is slow.
 local function give_up_room(self)
-  self.reserve, self.room, self.exhausted, shortage.any = nil, -math.huge, true, true
+  self.reserve, self.exhausted, shortage.any = nil, true, true
+  self.stack_tree:room(-self.stack_tree:room() - (1 << 60))
   collectgarbage()
 end
 
@@ -238,28 +166,38 @@ local function add_surely(self, f, ...)
   return f(self, ...)
 end
 
-local function add_at(self, node, values)
-  for i in ipairs(values) do self.sums[i][node] = self.sums[i][node] or 0 end -- allocate before adding
-  for i, value in ipairs(values) do self.sums[i][node] = self.sums[i][node] + value end
+-- Returns the node of a record's stack below root; true if it has few callers, false if not, nil without user frames.
+local function walk_recorded(self, root, stack)
+  if stack.id == 0 or core.stack_length(stack) == 0 then
+    return child(self, root, self.stack_tree:intern(stack.id == 0 and "(other)" or "[unknown]"), root)
+  end
+  local node, is_other, is_short = self.stack_tree:add_stack(root, stack, self.namer)
+  if is_other then count_other(self) end
+  return node, is_short
 end
 
-local function look_up_one(self, one, seen, index)
-  look_for_room(self)
-  if self.exhausted then return add_at(self, other_below(self, one.root, one.root), one.sums) end
-  local node, frames = one.root, frame_numbers(self, one.stack, seen)
-  for _, frame in ipairs(frames) do node = child(self, node, frame, one.root) end
-  add_at(self, node, one.sums)
-  count_user_frames(self, frames, one.sums[index] or 0)
+local function look_up_one(self, one, index)
+  self.stack_tree:begin_stack()
+  if self.exhausted then
+    count_other(self)
+    return self.stack_tree:add(self.stack_tree:other(one.root), table.unpack(one.sums))
+  end
+  local node, is_short = walk_recorded(self, one.root, one.stack)
+  self.stack_tree:add(node, table.unpack(one.sums))
+  if is_short == nil then return end
+  local times = one.sums[index] or 0
+  self.user_stacks = self.user_stacks + times
+  if is_short then self.short_stacks = self.short_stacks + times end
 end
 
 -- Looks up the names of the waiting stacks.
 local function look_up(self)
-  local waiting, seen, index = self.waiting, {}, counted_value(self)
+  local waiting, index = self.waiting, counted_value(self)
   self.waiting, self.waiting_of = {}, {}
-  self.room = self.room + #waiting * WAITING_BYTES
+  self.stack_tree:room(#waiting * WAITING_BYTES)
   for _, one in ipairs(waiting) do
     if self.progress then self.progress() end
-    add_surely(self, look_up_one, one, seen, index)
+    add_surely(self, look_up_one, one, index)
   end
 end
 
@@ -267,7 +205,7 @@ end
 -- lookup, and names are looked up once per stack.
 -- @treturn table  the sums of the stack below root, a number for each value type
 local function waiting_sums(self, root, stack)
-  if #self.waiting >= self.most_waiting or self.full then look_up(self) end
+  if #self.waiting >= self.most_waiting or self.stack_tree:is_full() then look_up(self) end
   local below = self.waiting_of[root]
   if not below then
     below = {}
@@ -277,7 +215,7 @@ local function waiting_sums(self, root, stack)
   if not sums then
     sums = {}
     for i = 1, #self.values do sums[i] = 0 end
-    self.room = self.room - WAITING_BYTES
+    self.stack_tree:room(-WAITING_BYTES)
     table.insert(self.waiting, { root = root, stack = stack, sums = sums })
     below[stack] = sums
   end
@@ -308,7 +246,7 @@ local function add_values(self, root, stack, values, level)
     local sums = waiting_sums(self, root, stack)
     for i, value in ipairs(values) do sums[i] = sums[i] + value end
   else
-    add_at(self, walk_stack(self, root, stack, level + 1), values)
+    self.stack_tree:add(walk_stack(self, root, stack, level + 1), table.unpack(values))
   end
   for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
 end
@@ -326,7 +264,7 @@ end
 function Profile:add_under(under, stack, ...)
   local node = 0
   local names = type(under) == "table" and under or { under }
-  look_for_room(self)
+  self.stack_tree:begin_stack()
   for i = 1, #names do node = child(self, node, intern_one(self, names[i], 3), 0) end
   add_values(self, node, stack, numbers(self, 3, ...), 3)
 end
@@ -380,7 +318,7 @@ end
 -- Adds one key of a sampler: the names around the stack, the stack (false: none), the value.
 local function take_key(self, key)
   local nr, node = key.n, 0
-  look_for_room(self)
+  self.stack_tree:begin_stack()
   for i = 1, nr - 2 do
     node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3), 0)
   end
@@ -402,7 +340,7 @@ end
 local function take_over(self)
   for _, sampler in ipairs(self.samplers) do
     local one = sampler.from
-    look_for_room(self)
+    self.stack_tree:begin_stack()
     local first, last = agg.times(one)
     if first then
       self.first = math.min(self.first or first, first)
@@ -424,14 +362,13 @@ end
 
 -- Empties the profile.
 local function empty(self)
-  self.sums, self.totals = {}, {}
-  for i = 1, #self.values do self.sums[i], self.totals[i] = {}, 0 end
-  self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
-  self.parent, self.frame, self.children = {}, {}, {}
-  -- Each node has its last child, each child the one before. Lists of children would take half of the tree's memory.
-  self.youngest, self.brother = { [0] = 0 }, {}
+  self.totals = {}
+  for i = 1, #self.values do self.totals[i] = 0 end
+  self.stack_tree = core.stack_tree(#self.values, self.max_bytes)
+  self.frames, self.frame_named = {}, {} -- those that were shown, by id; ids by name
+  self.namer = function(...) return name_frame(self, ...) end
   self.waiting, self.waiting_of, self.most_waiting = {}, {}, math.maxinteger
-  self.room, self.full, self.exhausted, self.other = self.max_bytes, false, false, nil
+  self.exhausted = false
   self.limited = false
   self.user_stacks, self.short_stacks = 0, 0
 end
@@ -461,6 +398,7 @@ function Profile:resolve(progress)
   end
   local all, done = #self.waiting, 0
   for _, sampler in ipairs(self.samplers) do all = all + #sampler.from end
+  if all > 0 then self.stack_tree:forget() end -- functions may have moved since
   heed_limit(self)
   local has_reserve, reserve = pcall(string.rep, PAGE_OF_ZEROS, RESERVE_BYTES // PAGE) -- by bytes: 40 ms
   self.most_waiting, self.reserve = MOST_WAITING, has_reserve and reserve or nil
@@ -495,31 +433,20 @@ function Profile:total(which)
   return self.totals[(self:value(which, 2))]
 end
 
--- Returns a function that lists a node's children in the order of their keys.
-local function children_of(self)
-  local frames = self.frames
-  local function by_key(a, b) return frames[self.frame[a]].key < frames[self.frame[b]].key end
-  return function(node)
-    local list, one = {}, self.youngest[node]
-    while one ~= 0 do
-      list[#list + 1] = one
-      one = self.brother[one]
-    end
-    if #list > 1 then table.sort(list, by_key) end
-    return list
+-- Returns a frame as a table, the same for each call.
+local function frame_of(self, id)
+  local frame = self.frames[id]
+  if not frame then
+    local key, name, module, file, line, kernel, inlined = self.stack_tree:frame(id)
+    frame = { symbol = name, module = module, file = file, line = line, kernel = kernel or nil,
+      inlined = inlined or nil, key = key }
+    self.frames[id] = frame
   end
+  return frame
 end
 
-local function values_at(self, node)
-  local values
-  for i, sums in ipairs(self.sums) do
-    if sums[node] then
-      values = values or {}
-      values[i] = sums[node]
-    end
-  end
-  for i = 1, values and #self.values or 0 do values[i] = values[i] or 0 end
-  return values
+local function list_or_nil(first, ...)
+  return first and { first, ... }
 end
 
 --- Visits the tree, parents first, siblings in the order of their names.
@@ -527,26 +454,13 @@ end
 function Profile:walk(visit)
   if type(visit) ~= "function" then fail(2, "profile: walk: a function expected, not a %s", type(visit)) end
   self:resolve()
-  local children, stack, depths = children_of(self), {}, {}
-  local function push(node, depth)
-    local list = children(node)
-    for i = #list, 1, -1 do
-      stack[#stack + 1], depths[#depths + 1] = list[i], depth
-    end
+  local tree = self.stack_tree
+  tree:sort()
+  local node, depth, id = tree:next(0, 0)
+  while node do
+    visit(depth, frame_of(self, id), list_or_nil(tree:values(node)))
+    node, depth, id = tree:next(node, depth)
   end
-  push(0, 1)
-  while #stack > 0 do
-    local node, depth = table.remove(stack), table.remove(depths)
-    visit(depth, self.frames[self.frame[node]], values_at(self, node))
-    push(node, depth + 1)
-  end
-end
-
--- For writers with their own traversal: the children of a node (0: the root), its frame, its value by its number.
-local function tree_of(self)
-  local function frame_of(node) return self.frames[self.frame[node]] end
-  local function value_of(node, index) return self.sums[index][node] or 0 end
-  return children_of(self), frame_of, value_of
 end
 
 --- Iterates over all stacks that have values, in a fixed order.
@@ -578,10 +492,13 @@ local function add_all(self, other, sign, level)
   local to = matching(self, other, level + 1)
   for stack, values in other:stacks() do
     local node = walk_list(self, 0, stack, level)
+    local sums = {}
+    for i = 1, #self.values do sums[i] = 0 end
     for i, value in ipairs(values) do
-      add_value(self, node, to[i], sign * value)
+      sums[to[i]] = sums[to[i]] + sign * value
       self.totals[to[i]] = self.totals[to[i]] + sign * value
     end
+    self.stack_tree:add(node, table.unpack(sums))
   end
 end
 
@@ -619,7 +536,7 @@ local function check_times(p, level)
   end
 end
 
--- Each writer returns its text; folded calls write for each line, if write is given.
+-- Each writer returns its text; folded calls write for each part of it, if write is given.
 for _, name in ipairs(M.formats) do
   Profile[name] = function(self, opts, write)
     opts = check.take("profile: " .. name, opts == nil and {} or opts, option_tables.profile_writer, 3)
@@ -627,7 +544,7 @@ for _, name in ipairs(M.formats) do
     self:resolve()
     if opts.baseline then matching(self, opts.baseline, 3) end
     if opts.value ~= nil then self:value(opts.value, 2) end
-    return require("perfev.profile." .. name)(self, opts, write, tree_of)
+    return require("perfev.profile." .. name)(self, opts, write)
   end
 end
 

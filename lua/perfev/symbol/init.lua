@@ -353,20 +353,24 @@ local function count_gone(self, path)
   gone.of[path], gone.files, gone.first = true, gone.files + 1, gone.first or path
 end
 
+-- -> the functions inlined there, if lines are on; false if a later look-up may have another result
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
-  if not raw.path then return end
+  if not raw.path then return nil, true end
   if raw.memory then
     local name, start, path = perf_map.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
       self.kept[perf_map.key(raw.pid)])
     frame.module = path or raw.path
     frame.symbol, frame.offset = name, name and raw.ip - start
-    return
+    return nil, name ~= nil
   end
   local file = find_file(self, raw)
-  if file == GONE and not self.recording then count_gone(self, raw.path) end
+  if file == GONE and not self.recording then
+    count_gone(self, raw.path)
+    return nil, false
+  end
   local address = file.symbols and file.symbols:address(raw.offset)
-  if not address then return end
+  if not address then return nil, true end
   local name, start = find_in(file, address)
   local at = address
   if raw.returns and (raw.unwound or start ~= address) then
@@ -374,7 +378,7 @@ local function name_user(self, frame, raw)
     name, start = find_in(file, at)
   end
   frame.symbol, frame.offset = name, name and address - start
-  return M._lines and not file.is_vdso and find_lines(self, file, at) or nil
+  return M._lines and not file.is_vdso and find_lines(self, file, at) or nil, true
 end
 
 -- The header is read when the first name is needed: in a pipe it arrives between records.
@@ -394,15 +398,15 @@ end
 
 local function make_frame(self, raw)
   if self.header then read_header(self) end
-  local frame, lines = { ip = raw.ip, kernel = raw.context == "kernel" }, nil
+  local frame, lines, is_final = { ip = raw.ip, kernel = raw.context == "kernel" }, nil, true
   if frame.kernel then
     name_kernel(self, frame, raw)
   elseif raw.context == "user" then
-    lines = name_user(self, frame, raw)
+    lines, is_final = name_user(self, frame, raw)
   else
     frame.module = "[guest]"
   end
-  return frame, lines
+  return frame, lines, is_final
 end
 
 --- The unwind rules of a file.
@@ -439,8 +443,9 @@ function World:frame(raw)
 end
 
 --- Appends the frame to a list; if lines are on, the functions inlined there come before it.
+-- @treturn boolean  false if a later look-up may have another result
 function World:add_frames(list, raw)
-  local frame, lines = make_frame(self, raw)
+  local frame, lines, is_final = make_frame(self, raw)
   for i = 1, lines and #lines - 1 or 0 do
     list[#list + 1] = {
       ip = raw.ip, kernel = false, module = frame.module, symbol = lines[i].symbol, file = lines[i].file,
@@ -450,6 +455,7 @@ function World:add_frames(list, raw)
   local last = lines and lines[#lines]
   if last then frame.file, frame.line = last.file, last.line end
   list[#list + 1] = frame
+  return is_final
 end
 
 local function new_world(fields)

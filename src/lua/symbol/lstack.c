@@ -104,6 +104,11 @@ static void push_frame(lua_State *L, const struct pev_frame *frame)
 	push_dso(L, frame->dso);
 }
 
+void l_stack_push_frame(lua_State *L, const struct pev_stack *stack, uint32_t i)
+{
+	push_frame(L, pev_stack_frame(stack, i));
+}
+
 /* ---- stacks ---- */
 
 /* Pushes the userdata of a stack in the place of its stack table, which is on top. */
@@ -359,11 +364,20 @@ static int l_stack_frames(lua_State *L)
 
 	lua_createtable(L, (int)self->stack->nr, 0);
 	for (uint32_t i = 0; i < self->stack->nr; i++) {
-		push_frame(L, &self->stack->frames[i]);
+		push_frame(L, pev_stack_frame(self->stack, i));
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 	lua_getiuservalue(L, 1, STACK_UV_WORLD);
 	return 2;
+}
+
+/* core.stack_length(stack) -> number of its frames, without names */
+static int l_stack_length(lua_State *L)
+{
+	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
+
+	lua_pushinteger(L, self->stack->nr);
+	return 1;
 }
 
 static void find_place(const struct pev_sys *sys, struct pev_dsos *dsos, struct pev_space **space,
@@ -500,6 +514,8 @@ void l_stack_register(lua_State *L)
 	lua_setfield(L, -2, "stack_class");
 	lua_pushcfunction(L, l_stack_frames);
 	lua_setfield(L, -2, "stack_frames");
+	lua_pushcfunction(L, l_stack_length);
+	lua_setfield(L, -2, "stack_length");
 	lua_pushcfunction(L, l_map_at);
 	lua_setfield(L, -2, "map_at");
 }

@@ -36,6 +36,9 @@ void l_stack_push_taken(lua_State *L, int idx, const struct pev_stack *stack);
 /* Returns the stack at idx, or NULL. */
 const struct pev_stack *l_stack_test(lua_State *L, int idx);
 
+/* Pushes a frame as core.stack_frames() does. */
+void l_stack_push_frame(lua_State *L, const struct pev_stack *stack, uint32_t i);
+
 /* Pushes { stacks =, world = } of the stack at idx, for l_stack_push_taken(). */
 void l_stack_push_home(lua_State *L, int idx);
 

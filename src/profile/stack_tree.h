@@ -1,0 +1,117 @@
+/*
+ * stack_tree.h - stacks with values, as a tree of frames that have names.
+ *
+ * A frame is a function, module, file and line, kernel or user, inlined or not. Frames are
+ * interned: a node of the tree has the id of its frame, and texts exist once. The frames of
+ * recorded stacks (symbol/stack.h) are named once each, by their ids. The tree grows with the
+ * number of distinct stacks; without room for a new node, a stack is added to (other).
+ */
+#ifndef PEV_STACK_TREE_H
+#define PEV_STACK_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbol/stack.h"
+
+/* An integer or a float, as in Lua: the sum of an integer and a float is a float. */
+struct pev_tree_value {
+	union {
+		int64_t integer;
+		double number;
+	};
+	bool is_float;
+};
+
+enum { PEV_TREE_KERNEL = 1, PEV_TREE_INLINED = 2, PEV_TREE_MODULE = 4, PEV_TREE_START = 8 };
+
+struct pev_tree_frame {
+	uint32_t key, len;       /* its bytes in keys; a zero follows */
+	uint32_t hash;
+	uint32_t flags;          /* PEV_TREE_*; START: a thread begins in this function */
+};
+
+struct pev_tree_node {
+	uint32_t parent, frame;
+	uint32_t first, brother; /* its children's list; 0: none */
+	uint32_t row;            /* its values are values[row * nr_values]; 0: none yet */
+};
+
+struct pev_stack_tree {
+	char *keys;              /* of the frames: name, module, file, line, "k", "i", by zeros */
+	size_t keys_len, keys_cap;
+	struct pev_tree_frame *frames;   /* by id, from 1 */
+	uint32_t nr_frames, cap_frames;
+	uint32_t *frame_slots;   /* hash table, twice as large as frames; 0: free */
+	struct pev_tree_node *nodes;     /* 0: the root, which has no frame */
+	uint32_t nr_nodes, cap_nodes;
+	uint32_t *node_slots;
+	struct pev_tree_value *values;
+	uint32_t nr_values;      /* of a node */
+	uint32_t nr_rows, cap_rows;
+	int64_t room;            /* bytes; below 0: no new node */
+	bool full;               /* the stack that is being added gets no new node */
+	bool sorted;             /* children are in the order of their keys */
+	uint32_t other;          /* the frame "(other)"; 0: none yet */
+	/* The frames of the stacks of owner by their ids, see pev_stack_tree_name(). */
+	const struct pev_stacks *owner;  /* borrowed */
+	uint32_t *names;
+	uint32_t cap_names;
+	uint32_t *lists;         /* of frames with inlined functions: how many, then their ids */
+	uint32_t nr_lists, cap_lists;
+};
+
+/* Returns 0 or -ENOMEM. */
+int pev_stack_tree_init(struct pev_stack_tree *tree, uint32_t nr_values, int64_t room);
+void pev_stack_tree_free(struct pev_stack_tree *tree);
+
+/*
+ * Finds the id of a frame by its key, or adds the frame. The calls below that can add a frame or
+ * node return -ENOMEM without memory, and leave the tree usable. *id is 0 if the tree is full.
+ */
+int pev_stack_tree_intern(struct pev_stack_tree *tree, const char *key, size_t len,
+			  uint32_t flags, uint32_t *id);
+/*
+ * Finds the node of a frame below parent, or adds it. If the tree is full, *node is that of
+ * (other) below root, and the result 1 if parent is another one.
+ */
+int pev_stack_tree_child(struct pev_stack_tree *tree, uint32_t parent, uint32_t frame,
+			 uint32_t root, uint32_t *node);
+/* Finds or adds the node of (other) below root. */
+int pev_stack_tree_other(struct pev_stack_tree *tree, uint32_t root, uint32_t *node);
+
+/* Forgets the names of recorded frames. owner: the stacks whose frames get names now. */
+void pev_stack_tree_forget(struct pev_stack_tree *tree, const struct pev_stacks *owner);
+/* True if the frame of owner with that id needs a name. */
+bool pev_stack_tree_needs_name(const struct pev_stack_tree *tree, uint32_t id);
+/*
+ * Names a frame of owner: the frames inlined there, the innermost first, and itself. keep: also
+ * for the stacks that come later. Returns 0 or -ENOMEM.
+ */
+int pev_stack_tree_name(struct pev_stack_tree *tree, uint32_t id, const uint32_t *frames,
+			uint32_t nr, bool keep);
+
+/* What a stack's user-space frames show about its callers. */
+enum pev_tree_depth { PEV_TREE_NO_USER, PEV_TREE_SHORT, PEV_TREE_COMPLETE };
+
+/* Adds a stack of owner below root; its frames have names. Returns as pev_stack_tree_child(). */
+int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
+			     const struct pev_stack *stack, uint32_t *node,
+			     enum pev_tree_depth *depth);
+
+/* Returns the values of a node, NULL if none were added, for reading and for adding. */
+struct pev_tree_value *pev_stack_tree_values(const struct pev_stack_tree *tree, uint32_t node);
+/* The same; makes them, all 0. NULL: no memory. */
+struct pev_tree_value *pev_stack_tree_make_values(struct pev_stack_tree *tree, uint32_t node);
+void pev_tree_value_add(struct pev_tree_value *sum, const struct pev_tree_value *value);
+bool pev_tree_value_is_zero(const struct pev_tree_value *value);
+
+/* Sorts all children by their frames' keys. Returns 0 or -ENOMEM. */
+int pev_stack_tree_sort(struct pev_stack_tree *tree);
+/*
+ * Returns the node after one, parents first; 0: none. The depth of the root is 0, and is updated.
+ */
+uint32_t pev_stack_tree_next(const struct pev_stack_tree *tree, uint32_t node, uint32_t *depth);
+
+#endif
