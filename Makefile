@@ -148,7 +148,7 @@ check-all: deps ## build with -Werror, lint, run all specs, also under sanitizer
 			m * (1 + busy), cpus, $$1; \
 		print "; make check QUICK=1 takes less than 3 on an idle machine" }' /proc/loadavg
 	@rm -rf $(BUILD)/tally $(BUILD)/unsteady && mkdir -p $(BUILD)/tally
-	@$(call run-steps,all test 'lint test-live' test-nobody test-asan last)
+	@$(call run-steps,all test 'lint test-live' test-nobody test-asan test-tsan last)
 
 # Without sanitizers, clang-tidy, the longest specs and most live specs.
 check-quick: deps
@@ -227,6 +227,14 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) trace
 	export UNSTEADY=build/unsteady/asan; \
 	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
 	$(SUITE) "$$run" $(filter-out $(NOT_OURS),$(LIVE_SPECS)) || rc=1; exit $$rc
+
+# The threads that read a recording.
+TSAN_CFLAGS := -O1 -U_FORTIFY_SOURCE -Wno-error
+test-tsan: all ## run the specs of threads with a perfl under ThreadSanitizer
+	@$(MAKE) --no-print-directory build/tsan/perfl BUILD=build/tsan \
+		SANITIZE='-fsanitize=thread $(TSAN_CFLAGS)'
+	@export PERFL=build/tsan/perfl UNSTEADY=build/unsteady/tsan; \
+	JOBS=$(JOBS) $(SUITE) $(BUSTED) $(call spec_named,unordered)
 
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
@@ -430,6 +438,6 @@ $(BUILD)/flags: FORCE
 FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
-	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint lint-quick \
-	install uninstall clean
+	test-nobody test-asan test-tsan test-vm vm last asan-specs fuzz bench tracefs lint \
+	lint-quick install uninstall clean
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

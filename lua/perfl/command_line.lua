@@ -45,6 +45,12 @@ local function parse_memory_size(text)
   return bytes
 end
 
+local function parse_jobs(text)
+  local n = text:find("^%d+$") and math.tointeger(tonumber(text))
+  if n and n >= 1 and n <= 64 then return n end
+  return nil, ("jobs '%s': expected a number of threads from 1 to 64"):format(text)
+end
+
 local function parse_time(text)
   local ok, why = parse_units.moment(text)
   if not ok then return nil, why end
@@ -86,6 +92,8 @@ M.groups = {
       help = "skip records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or 25% of "
         .. "the span" },
     { "--to", into = "to", metavar = "TIME", convert = parse_time, help = "skip records after TIME" },
+    { "--jobs", into = "jobs", metavar = "N", convert = parse_jobs,
+      help = "read on N threads, if only aggregators get the samples (default: one for each CPU, at most 8)" },
   },
   { "Limits",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(parse_units.duration, "duration"),

@@ -322,7 +322,7 @@ local function configure(s)
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     record = opts.record, compress = opts.compress or nil,
-    switch_output = opts.switch_output,
+    switch_output = opts.switch_output, jobs = opts.jobs,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and CAPS_OF_NAMES or 0) end,
     exclude_self = true, many = opts.many, events = not run.recording and opts.events or nil, log = log,

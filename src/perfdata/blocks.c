@@ -179,6 +179,13 @@ static struct pev_block *block_get(struct pev_pool *pool, size_t cap)
 	return block;
 }
 
+void pev_pool_set_block(struct pev_pool *pool, size_t bytes)
+{
+	while (pool->nr_spare)
+		block_free(pool, pool->spare[--pool->nr_spare]);
+	pool->block = bytes;
+}
+
 void pev_pool_free(struct pev_pool *pool)
 {
 	for (uint32_t i = 0; i < pool->nr_blocks; i++)

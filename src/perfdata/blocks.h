@@ -102,6 +102,8 @@ struct pev_blocks {
 void pev_blocks_free(struct pev_blocks *input);
 /* Frees every block, even if references are left. */
 void pev_pool_free(struct pev_pool *pool);
+/* Sets the size of the blocks from now on; 0: PEV_BLOCK_BYTES. */
+void pev_pool_set_block(struct pev_pool *pool, size_t bytes);
 
 /* Returns the number of unread bytes in the lane's block. */
 static inline size_t pev_block_lane_rest(const struct pev_block_lane *lane)

@@ -155,6 +155,27 @@ void pev_reader_set_stack_form(struct pev_reader *reader, uint32_t n,
 /* Declares that a 32-bit kernel wrote the records. Only the caller knows the arch. */
 void pev_reader_set_32bit(struct pev_reader *reader, bool narrow);
 
+/* The records of a file, for a caller that reads some of them by itself. Borrowed. */
+struct pev_reader_area {
+	const struct pev_sys *sys;
+	int fd;
+	const struct pev_event_ids *event_ids;
+	uint64_t begin, end;     /* offsets in the file */
+};
+/* Samples that the caller has read: whole records, one after the other. */
+struct pev_reader_range {
+	uint64_t begin, end;     /* offsets in the file */
+	uint64_t samples;
+};
+/* Sets *area. False: the input is no single file, its records were read, or keep their order. */
+bool pev_reader_get_area(const struct pev_reader *reader, struct pev_reader_area *area);
+/*
+ * Counts the samples in the ranges as read and skips them. Takes ownership of the list, which is
+ * sorted and made by malloc(). Called once, before the first record is read.
+ */
+void pev_reader_skip_ranges(struct pev_reader *reader, struct pev_reader_range *ranges,
+			    uint32_t nr);
+
 /* Returns the number of sections so far. */
 uint32_t pev_reader_count_sections(const struct pev_reader *reader);
 const struct pev_file_section *pev_reader_section_at(const struct pev_reader *reader, uint32_t n);

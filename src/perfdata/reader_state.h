@@ -62,6 +62,8 @@ struct pev_reader {
 
 	struct pev_reader_ahead *ahead;
 	uint32_t nr_ahead, next_ahead;
+	struct pev_reader_range *skips; /* owned */
+	const struct pev_reader_range *skip, *end_skip; /* in skips: those to come */
 	struct pev_reorder window;
 	struct pev_sample_kind kinds[PEV_SAMPLE_KINDS];
 	uint64_t window_bytes, limit, round_max, max_time, last_time;

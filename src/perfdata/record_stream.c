@@ -364,6 +364,56 @@ static int read_piece(struct pev_reader *reader, struct pev_piece *piece)
 	return rc > 0 ? 1 : -ENODATA;
 }
 
+/* ---- ranges that the caller has read ---- */
+
+#define SKIP_BLOCK ((size_t)64 << 10) /* few records are read between two ranges */
+
+bool pev_reader_get_area(const struct pev_reader *reader, struct pev_reader_area *area)
+{
+	const struct pev_blocks *input = &reader->inputs.main;
+
+	if (!input->seekable || reader->inputs.nr_others || reader->config.unordered ||
+	    reader->facts.pipe || reader->has_kernel || reader->inputs.done)
+		return false;
+	*area = (struct pev_reader_area){
+		.sys = input->sys,
+		.fd = input->fd,
+		.event_ids = &reader->event_ids,
+		.begin = pev_blocks_offset(input),
+		.end = input->limit && input->limit < input->size ? input->limit : input->size,
+	};
+	return area->begin <= area->end;
+}
+
+void pev_reader_skip_ranges(struct pev_reader *reader, struct pev_reader_range *ranges,
+			    uint32_t nr)
+{
+	reader->skip = reader->skips = ranges;
+	reader->end_skip = ranges + nr;
+	for (uint32_t i = 0; i < nr; i++) {
+		reader->totals.records += ranges[i].samples;
+		reader->totals.types[PERF_RECORD_SAMPLE] += ranges[i].samples;
+	}
+	if (nr)
+		pev_pool_set_block(&reader->inputs.pool, SKIP_BLOCK);
+}
+
+/* Skips the ranges that begin at the next record. */
+static void skip_ranges(struct pev_reader *reader)
+{
+	struct pev_blocks *input = &reader->inputs.main;
+	uint64_t offset = pev_blocks_offset(input), before = input->pos;
+
+	for (; reader->skip < reader->end_skip && offset >= reader->skip->begin; reader->skip++) {
+		if (reader->skip->end > offset)
+			pev_blocks_skip(input, reader->skip->end - offset);
+		offset = pev_blocks_offset(input);
+	}
+	input->bytes += input->pos - before;
+	if (reader->skip == reader->end_skip)
+		pev_pool_set_block(&reader->inputs.pool, 0);
+}
+
 /* Adds the next samples to the window as long as they extend its last run. */
 static void add_samples(struct pev_reader *reader)
 {
@@ -375,7 +425,8 @@ static void add_samples(struct pev_reader *reader)
 	struct pev_sample_run samples;
 
 	/* With several inputs, each record decides which input is read next. */
-	if (!nr || !block || reader->inputs.nr_others || reader->config.unordered)
+	if (!nr || !block || reader->inputs.nr_others || reader->config.unordered ||
+	    reader->skip < reader->end_skip)
 		return;
 	samples = (struct pev_sample_run){
 		.kinds = reader->kinds,
@@ -407,6 +458,8 @@ static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 	struct pev_piece piece;
 	int rc;
 
+	if (reader->skip < reader->end_skip)
+		skip_ranges(reader);
 	while ((rc = read_piece(reader, &piece)) > 0) {
 		if (piece.type >= PEV_USER_ATTR)
 			return pev_reader_return_tool_record(reader, &piece, out);
@@ -416,7 +469,7 @@ static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 		    reader->inputs.done)
 			return 0;
 		add_samples(reader);
-		if (is_window_full(reader))
+		if (is_window_full(reader) || reader->skip < reader->end_skip)
 			return 0;
 	}
 	if (rc < 0)

@@ -10,7 +10,7 @@ M.session = {
   buffer = "buffer", overwrite = "boolean", ordered = "boolean",
   clock = "one of boottime, monotonic, monotonic_raw, realtime, tai",
   exclude_self = "boolean", many = "boolean", max_bytes = "size",
-  input = { "path", "the path of a recording, or \"-\"" }, from = "moment", to = "moment",
+  jobs = "integer 1..64", input = { "path", "the path of a recording, or \"-\"" }, from = "moment", to = "moment",
   record = { "path", "the path of the new recording, or \"-\"" },
   compress = { "boolean | integer 1..22", "true or a level from 1 to 22" }, switch_output = "size",
   events = { "string | list of string", "event strings" },

@@ -535,8 +535,42 @@ local function answer(self, turn, a, b)
   return false
 end
 
+-- ---- aggregators that need no order of time ----
+
+-- Returns why the session needs the records in the order of time; nil: its callbacks decide.
+local function order_reason(session, max)
+  if max > 0 then return "the number of records is limited" end
+  if next(session.signals) then return "a signal has a handler" end
+end
+
+-- Feeds the aggregators in the order of the file, if nothing needs the order of time.
+local function begin_unordered(self, max)
+  local slots, jobs, why = {}, nil, order_reason(self.session, max)
+  for n, recorded in ipairs(self.rec.events) do
+    slots[n] = {}
+    for _, listener in ipairs(self.listeners) do
+      if hears(self, listener, recorded, "sample") then table.insert(slots[n], listener.ev.slot) end
+    end
+  end
+  if not why then jobs, why = self.source:unordered(slots, self.session.opts.jobs or 0) end
+  self.is_unordered = jobs ~= nil
+  self.session:_log(1, jobs and ("%s: read without order of time, on %d thread%s"):format(self.shown, jobs,
+    jobs == 1 and "" or "s") or ("%s: read in the order of time: %s"):format(self.shown, why))
+end
+
+-- Feeds the aggregators the next samples -> number delivered
+local function feed_unordered(self, mode)
+  local more, n = self.source:feed_unordered(mode ~= "round")
+  self.is_unordered = more or false
+  self.ahead = more and n or nil
+  if more == nil then self.session:_log(1, ("%s: read again in the order of time: %s"):format(self.shown, n)) end
+  return more == false and n or 0
+end
+
 --- Delivers up to max records (0: any number) -> number delivered, true if a callback stopped the session
 function Replay:dispatch(mode, max)
+  if self.is_unordered == nil then begin_unordered(self, max) end
+  if self.is_unordered then return feed_unordered(self, mode), false end
   local n, go_on = 0, mode == "round" -- the final round delivers nothing more
   while go_on do
     local more, stopped, turn, a, b = self.source:dispatch(max > 0 and max - n or 0)
@@ -622,7 +656,7 @@ end
 
 function Replay:how_far()
   local totals = self.rec:totals()
-  return totals.bytes, self.rec.facts.size, totals.records
+  return self.ahead or totals.bytes, self.rec.facts.size, totals.records
 end
 
 function Replay:task(tid) return self.rec:task(tid) end

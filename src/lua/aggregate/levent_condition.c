@@ -4,6 +4,8 @@
 #include "lua/aggregate/levent_condition.h"
 
 #include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lua/record/lrecord_value.h"
 #include "lua/aggregate/lcondition.h"
@@ -34,6 +36,22 @@ struct l_event_condition *l_event_condition_push(lua_State *L, int idx, const ch
 	for (uint32_t i = 0; i < nr; i++)
 		guard->sources[i] = l_value_find(where->names[i]);
 	return guard;
+}
+
+bool l_event_condition_is_of_record(const struct l_event_condition *guard)
+{
+	for (uint32_t i = 0; i < guard->nr; i++)
+		if (!l_value_is_of_record(&guard->sources[i]))
+			return false;
+	return true;
+}
+
+struct l_event_condition *l_event_condition_copy(const struct l_event_condition *guard)
+{
+	size_t bytes = sizeof(*guard) + guard->nr * sizeof(guard->sources[0]);
+	struct l_event_condition *copy = malloc(bytes);
+
+	return copy ? memcpy(copy, guard, bytes) : NULL;
 }
 
 static void find_fields(struct l_event_condition *guard, const struct pev_tracepoint *tp)

@@ -21,6 +21,11 @@ struct l_event_condition;
 struct l_event_condition *l_event_condition_push(lua_State *L, int idx, const char *event,
 						 bool all);
 
+/* True if the condition needs the record alone: l_value_is_of_record(). */
+bool l_event_condition_is_of_record(const struct l_event_condition *guard);
+/* Returns a copy that free() frees; NULL without memory. The original must outlive it. */
+struct l_event_condition *l_event_condition_copy(const struct l_event_condition *guard);
+
 /*
  * True if the record meets the condition. args is NULL without a payload. Counts, in
  * undecided, a record that does not because it lacks a field. Never raises.

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <lauxlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lua/record/ltext_line.h"
@@ -186,6 +187,23 @@ struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event
 {
 	return lua_istable(L, idx) ? push_list(L, idx, context, event)
 				   : push_one(L, idx, context, event);
+}
+
+struct l_sink *l_sink_copy(const struct l_sink *sink, struct l_agg *agg)
+{
+	size_t bytes = sizeof(*sink) + sink->nr * sizeof(struct l_field);
+	struct l_sink *copy = malloc(bytes);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, sink, bytes);
+	copy->next = NULL;
+	copy->agg = agg;
+	copy->value = copy->fields;
+	copy->by = copy->fields + (sink->by - sink->fields);
+	copy->when = copy->fields + (sink->when - sink->fields);
+	copy->into_when = copy->fields + (sink->into_when - sink->fields);
+	return copy;
 }
 
 /* ---- once per record ---- */
@@ -430,8 +448,8 @@ static void note_time(struct l_time_range *times, const struct pev_record *rec)
 
 	if (!pev_record_number(rec, PEV_F_TIME, &time))
 		return;
-	times->first = times->any ? times->first : time;
-	times->last = time;
+	times->first = times->any && times->first < time ? times->first : time;
+	times->last = times->any && times->last > time ? times->last : time;
 	times->any = true;
 }
 
@@ -471,15 +489,25 @@ bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
 
 uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from, uint32_t nr)
 {
+	uint32_t fit = 0;
+
+	while (fit < nr && pev_sample_fits(sink->plan, from[fit].bytes, from[fit].size))
+		fit++;
+	return l_sink_count_fitting(sink, from, fit);
+}
+
+uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_record *from,
+			      uint32_t nr)
+{
 	const struct pev_number_field *place = &sink->by->place;
 	int64_t numbers[COUNTED_MAX];
 	uint32_t taken = 0;
 
 	nr = nr < COUNTED_MAX ? nr : COUNTED_MAX;
-	while (taken < nr && pev_sample_fits(sink->plan, from[taken].bytes, from[taken].size) &&
-	       (!sink->agg->nr_by || pev_number_field_read(place, from[taken].bytes,
-							   &numbers[taken])))
+	while (taken < nr && sink->agg->nr_by &&
+	       pev_number_field_read(place, from[taken].bytes, &numbers[taken]))
 		taken++;
+	taken = sink->agg->nr_by ? taken : nr;
 	if (sink->agg->nr_by)
 		l_agg_count_integers(sink->agg, numbers, taken);
 	else

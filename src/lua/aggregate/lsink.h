@@ -42,8 +42,14 @@ bool l_sink_is(lua_State *L, int idx);
 struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event);
 
 /*
- * Feeds the record to the sink and its followers. args is NULL without a payload; context as
- * above. Never raises.
+ * Returns a copy without followers that feeds agg and that free() frees; NULL without memory.
+ * The original must outlive it.
+ */
+struct l_sink *l_sink_copy(const struct l_sink *sink, struct l_agg *agg);
+
+/*
+ * Feeds the record to the sink and its followers. L is NULL if none is a line or has stacks. args
+ * is NULL without a payload; context as above. Never raises.
  */
 void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args);
@@ -61,6 +67,9 @@ static inline bool l_sink_counts(const struct l_sink *sink, const struct pev_pla
  */
 bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec);
 uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from, uint32_t nr);
+/* The same for samples that fit their plan: pev_sample_fits(). */
+uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_record *from,
+			      uint32_t nr);
 
 /* Adds aggregator_fields to the table on top of the stack. */
 void l_sink_register(lua_State *L);

@@ -236,6 +236,12 @@ static inline bool has_payload(const struct l_args *args, const struct pev_recor
 	return has_registers(args, rec, raw, len);
 }
 
+bool l_dispatch_has_payload(const struct l_args *args, const struct pev_record *rec,
+			    const unsigned char **raw, uint32_t *len)
+{
+	return has_payload(args, rec, raw, len);
+}
+
 unsigned l_dispatch_point_view(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 			       unsigned process)
 {

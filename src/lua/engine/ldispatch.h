@@ -91,6 +91,10 @@ uint32_t l_dispatch_pull_fields(lua_State *L, int idx, int names, struct l_dispa
 /* Makes room for a slot without payload view. Returns 0 or -ENOMEM. */
 int l_dispatch_reserve_slot(struct l_dispatch *d, uint32_t slot);
 
+/* Gets the payload of a slot's sample if its event has a readable one. args may be NULL. */
+bool l_dispatch_has_payload(const struct l_args *args, const struct pev_record *rec,
+			    const unsigned char **raw, uint32_t *len);
+
 /*
  * Points the next view and the slot's payload view at the record. Returns the view's
  * number. process is the one whose memory holds the record, as in struct l_view.

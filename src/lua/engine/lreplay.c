@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "perfdata/replay.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 #include "lua/perfdata/lreader.h"
 #include "lua/engine/ldispatch.h"
+#include "lua/engine/lunordered.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/base/loption.h"
 
@@ -33,6 +35,7 @@ struct l_replay {
 	struct pev_replay replay;
 	struct l_reader *file; /* kept by UV_FILE */
 	struct l_dispatch d;
+	struct l_unordered *unordered; /* NULL: records are delivered in the order of time */
 	uint64_t delivered;
 };
 
@@ -143,6 +146,7 @@ static int l_replay_gc(lua_State *L)
 	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
 
 	l_reader_shown(self->file, NULL);
+	l_unordered_close(self->unordered);
 	pev_replay_free(&self->replay);
 	l_dispatch_free(&self->d);
 	return 0;
@@ -491,6 +495,156 @@ static int l_replay_dispatch(lua_State *L)
 	return 2 + push_turn(L, self, delivery.turn, &delivery.err);
 }
 
+/* ---- without order ---- */
+
+/* Returns why the order of time is needed, whatever the callbacks; or NULL. */
+static const char *needs_order(const struct pev_replay *r)
+{
+	for (uint32_t i = 0; i < r->nr_slots; i++)
+		if (!r->slots[i].off && r->slots[i].wanted_types & ~(1u << PERF_RECORD_SAMPLE))
+			return "a callback gets records that are no samples";
+	for (uint32_t i = 0; i < pev_reader_count_events(r->reader); i++) {
+		const struct pev_attr *attr = &pev_reader_event(r->reader, i)->attr;
+
+		if (attr->flags & PEV_ATTR_DEFER_CALLCHAIN || pev_group_read_splits(attr))
+			return "samples are joined or split";
+	}
+	if (r->nr_timers)
+		return "a timer runs";
+	if (r->wanted.from_first || r->wanted.to_first)
+		return "--from or --to is relative to the first sample";
+	return pev_record_filter_asks(&r->wanted) ? "records are selected by task or CPU" : NULL;
+}
+
+/* Reads the slots of each event from the table at 2, without those that are off. */
+static void read_routes(lua_State *L, const struct l_replay *self,
+			struct l_unordered_config *config)
+{
+	struct l_unordered_route *routes;
+
+	config->nr_routes = pev_reader_count_events(self->replay.reader);
+	config->routes = routes =
+		lua_newuserdatauv(L, sizeof(*routes) * (config->nr_routes + (size_t)1), 0);
+	for (uint32_t n = 0; n < config->nr_routes; n++) {
+		int type = lua_rawgeti(L, 2, (lua_Integer)n + 1);
+		uint32_t nr = type == LUA_TTABLE ? (uint32_t)lua_rawlen(L, -1) : 0, *slots;
+
+		/* The routes are below: each list of slots stays on the stack. */
+		luaL_checkstack(L, 4, "routes");
+		slots = lua_newuserdatauv(L, sizeof(*slots) * (nr + (size_t)1), 0);
+		routes[n] = (struct l_unordered_route){ .slots = slots };
+		for (uint32_t i = 0; i < nr; i++) {
+			lua_rawgeti(L, -2, (lua_Integer)i + 1);
+			slots[routes[n].nr] = check_slot(L, self, -1);
+			routes[n].nr += !self->replay.slots[slots[routes[n].nr]].off;
+			lua_pop(L, 1);
+		}
+		lua_remove(L, -2);
+	}
+}
+
+/* The number of CPUs, at most 8. */
+static uint32_t default_jobs(const struct pev_sys *sys)
+{
+	int *cpus, nr = pev_sys_cpus(sys, &cpus);
+
+	if (nr >= 0)
+		free(cpus);
+	if (nr < 1)
+		return 1;
+	return nr < 8 ? (uint32_t)nr : 8;
+}
+
+static bool *read_keeps(lua_State *L, const struct pev_replay *r, uint32_t nr)
+{
+	bool *keeps = lua_newuserdatauv(L, nr + (size_t)1, 0);
+
+	for (uint32_t i = 0; i < nr; i++)
+		keeps[i] = i < r->nr_keeps && r->keeps[i];
+	return keeps;
+}
+
+/*
+ * r:unordered(slots, jobs) -> number of threads | nil, why the order of time is needed. slots[n]
+ * lists the slots that get the samples of event n. jobs 0: one for each CPU, at most 8. Call
+ * r:feed_unordered() next.
+ */
+static int l_replay_unordered(lua_State *L)
+{
+	lua_Integer jobs = luaL_checkinteger(L, 3);
+	struct l_unordered_config config = { 0 };
+	struct l_replay *self;
+	const char *why;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	luaL_argcheck(L, jobs >= 0 && jobs <= PEV_UNORDERED_JOBS_MAX, 3, "0 .. 64");
+	lua_settop(L, 3);
+	self = check_replay(L);
+	why = needs_order(&self->replay);
+	if (!why && !pev_reader_get_area(self->replay.reader, &config.core.area))
+		why = "the input is not one file";
+	if (!why) {
+		read_routes(L, self, &config);
+		config.d = &self->d;
+		why = l_unordered_refusal(&config);
+	}
+	if (why) {
+		lua_pushnil(L);
+		lua_pushstring(L, why);
+		return 2;
+	}
+	/* Hooks are functions of Lua, which one thread runs. */
+	if (config.core.area.sys != &pev_sys_linux)
+		jobs = 1;
+	config.core.jobs = jobs ? (uint32_t)jobs : default_jobs(config.core.area.sys);
+	config.core.from = self->replay.wanted.from;
+	config.core.to = self->replay.wanted.to;
+	config.core.exclude_pid = self->replay.exclude_pid;
+	config.keeps_excluded = read_keeps(L, &self->replay, config.nr_routes);
+	config.budget = l_dispatch_budget(L, 1);
+	l_unordered_close(self->unordered);
+	self->unordered = l_unordered_open(&config);
+	if (!self->unordered)
+		return luaL_error(L, "no memory to read the recording");
+	lua_pushinteger(L, config.core.jobs);
+	return 1;
+}
+
+/*
+ * r:feed_unordered(is_last) -> true and how many bytes were read, if there is more to feed;
+ * false and the number of delivered records: r:dispatch() delivers the others; nil, a reason: it
+ * delivers all, because the order of time is needed. is_last: reads no more.
+ */
+static int l_replay_feed_unordered(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+	struct l_unordered_counts counts;
+	int rc = lua_toboolean(L, 2) ? 0 : l_unordered_step(self->unordered);
+
+	l_raise_pending(L);
+	if (rc > 0) {
+		lua_pushboolean(L, 1);
+		lua_pushinteger(L, (lua_Integer)l_unordered_offset(self->unordered));
+		return 2;
+	}
+	if (rc == 0) {
+		counts = l_unordered_settle(self->unordered, self->replay.reader);
+		self->delivered += counts.delivered;
+		self->d.undecided += counts.undecided;
+		self->replay.excluded += counts.excluded;
+		lua_pushboolean(L, 0);
+		lua_pushinteger(L, (lua_Integer)counts.delivered);
+	} else {
+		lua_pushnil(L);
+		lua_pushliteral(L, "not all keys have room");
+	}
+	l_unordered_close(self->unordered);
+	self->unordered = NULL;
+	return 2;
+}
+
+/* ---- pulling ---- */
+
 /* r:begin(on): allows the iterator of puller() a round of records, or none */
 static int l_replay_begin(lua_State *L)
 {
@@ -639,6 +793,8 @@ static const luaL_Reg methods[] = {
 	{ "keep",        l_replay_keep },
 	{ "stacks",      l_replay_stacks },
 	{ "dispatch",    l_replay_dispatch },
+	{ "unordered",   l_replay_unordered },
+	{ "feed_unordered", l_replay_feed_unordered },
 	{ "begin",       l_replay_begin },
 	{ "pull",        l_replay_pull },
 	{ "puller",      l_replay_puller },

@@ -42,6 +42,11 @@ bool l_value_is_stack(const struct l_field *source)
 	       source->code >= L_CODE_NR;
 }
 
+bool l_value_is_of_record(const struct l_field *source)
+{
+	return source->payload || !(l_value_is_stack(source) || source->code == PEV_F_COMM);
+}
+
 bool l_value_is_unsigned(const struct l_field *source)
 {
 	/* A narrower unsigned field fits in int64_t, so a signed comparison is right for it. */

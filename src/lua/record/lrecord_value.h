@@ -19,6 +19,8 @@ enum { L_VALUE_USTACK = L_CODE_NR, L_VALUE_KSTACK };
 /* As l_field_find(), with the codes above. */
 struct l_field l_value_find(const char *name);
 bool l_value_is_stack(const struct l_field *source);
+/* True if the record has the value itself: not a stack, nor the name of a task. */
+bool l_value_is_of_record(const struct l_field *source);
 /* True if a key or a value can use the field. For args.NAME always: its format decides later. */
 bool l_value_is_valid(const struct l_field *source);
 /* True if the field is an unsigned number of 64 bits. */

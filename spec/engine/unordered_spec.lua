@@ -1,0 +1,316 @@
+-- Aggregators that need no order of time: fed in the order of the file, on several threads, with the same result.
+
+local perfdata = require "spec.support.perfdata"
+local perfev = require "perfev"
+local run = require "spec.support.run"
+
+local EVENT_DESC, MS = 12, 1000000
+local BITS = { "ip", "tid", "time", "cpu", "period", "identifier", "raw" }
+local SAMPLES = 10000 -- with 24 to 152 bytes of payload: more than a megabyte, so that threads share it
+local JOBS = { 1, 2, 3, 8 }
+local dir
+
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+local nr_files = 0
+local function spill(bytes)
+  nr_files = nr_files + 1
+  local path = ("%s/%d.data"):format(dir, nr_files)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes)
+  file:close()
+  return path
+end
+
+local function attr(t)
+  t.sample_type, t.sample_id_all = BITS, true
+  return t
+end
+
+local function new_builder(endian)
+  return perfdata.new { endian = endian, events = {
+    { ids = { 11, 14 }, attr = attr { type = 1, config = 0, sample_period = 1, comm = true, task = true },
+      name = "cpu-clock" },
+    { ids = { 12 }, attr = attr { type = 1, config = 3, sample_period = 1 }, name = "context-switches" },
+    { ids = { 13 }, attr = attr { type = 1, config = 2, sample_period = 1 }, name = "page-faults" },
+  } }
+end
+
+-- A sample of two CPUs in turn, each ahead of the other for 100 records.
+local function sample(i, payload)
+  local cpu = i // 100 % 2
+  return { type = "sample", identifier = 11 + i * 7 % 4, pid = 7 + i % 3, tid = 7 + i % 5, cpu = cpu,
+           time = (i - cpu * 50) * MS + 100 * MS, ip = 0x1000 + i % 11, period = i * i % 1009 - 7, raw = payload,
+           misc = 1 + i % 2 }
+end
+
+-- Records of every kind that the reader handles by itself are among the samples.
+local function build(endian, nr)
+  local b = new_builder(endian)
+  local function own(i) return { pid = 7, tid = 7, time = i * MS + 100 * MS, cpu = 0, identifier = 11 } end
+  for i = 1, nr or SAMPLES do
+    b:add(sample(i, ("x"):rep(20 + i % 17 * 8)))
+    if i % 500 == 0 then b:round() end
+    if i % 700 == 0 then b:add { type = "comm", pid = 7, tid = 7, comm = "name" .. i, sample_id = own(i) } end
+    if i % 900 == 0 then b:add { type = "lost", id = 11, lost = i, sample_id = own(i) } end
+    if i % 1100 == 0 then b:add(b:pack("I4I2I2i8i8", 9, 2, 24, 11, i)) end -- it ends before its fields
+    if i % 1300 == 0 then
+      local unknown = b.encode(sample(i, ""))
+      b:add(unknown:sub(1, 8) .. b:pack("i8", 99) .. unknown:sub(17))
+    end
+  end
+  return b
+end
+
+local function file_of(b) return b:file { [EVENT_DESC] = b:event_desc() } end
+
+local whole -- bytes that most cases read
+setup(function() whole = file_of(build()) end)
+
+-- The aggregators of a session, by name.
+local function declare(s)
+  local aggs = {
+    count = perfev.count { by = { "tid", "event" } },
+    all = perfev.count {},
+    one = perfev.count { by = "tid" },
+    sum = perfev.sum { by = { "cpumode", "cpu" }, value = "period" },
+    avg = perfev.avg { by = "ip", value = "period" },
+    min = perfev.min { by = "ip", value = "period" },
+    max = perfev.max { by = "ip", value = "period" },
+    stats = perfev.stats { by = { "pid", "raw" }, value = "period", where = { "tid", ">=", 8 } },
+    hist = perfev.hist { by = "tid", value = "period" },
+    linear = perfev.hist { by = "tid", value = "period", low = 0, high = 1000, step = 100 },
+    quantile = perfev.quantile { by = "tid", value = "time" },
+  }
+  local list = {}
+  for name, agg in pairs(aggs) do if name ~= "one" and name ~= "all" then list[#list + 1] = agg end end
+  s:event { "cpu-clock", sample = list }
+  s:event { "context-switches", sample = aggs.one, where = { "tid", "!=", 9 } }
+  s:event { "page-faults", sample = aggs.all }
+  return aggs
+end
+
+local function with(opts, more)
+  local all = {}
+  for name, value in pairs(opts or {}) do all[name] = value end
+  for name, value in pairs(more) do all[name] = value end
+  return all
+end
+
+-- Runs a session -> what a user sees of it
+local function result(path, opts, declare_more)
+  local said, way = {}, nil
+  opts = with(opts, { input = path })
+  local is_in_order = opts.in_order
+  opts.in_order = nil
+  opts.log = function(level, text)
+    if text:find(": read ", 1, true) then way = text elseif level == 0 then said[#said + 1] = text end
+  end
+  local s <close> = perfev.session(opts)
+  local aggs = (declare_more or declare)(s)
+  if is_in_order then s:signal("USR1", print) end
+  local ok, why = s:run()
+  local totals, rows = s:totals(), {}
+  totals.late, totals.wakeups = nil, nil -- of the order, and of the loop
+  for name, agg in pairs(aggs) do
+    rows[name] = { agg:rows(), agg:uncounted(), agg:other() }
+  end
+  return { ok = ok, why = why, said = said, totals = totals, rows = rows }, way
+end
+
+local function in_order(path, opts, declare_more)
+  local r, way = result(path, with(opts, { in_order = true }), declare_more)
+  assert.matches("read in the order of time: a signal has a handler$", way)
+  return r
+end
+
+-- Compares the result of each number of threads with that of the order of time.
+local function assert_same(path, opts, declare_more)
+  local expected = in_order(path, opts, declare_more)
+  for _, jobs in ipairs(JOBS) do
+    local got, way = result(path, with(opts, { jobs = jobs }), declare_more)
+    assert.matches(("read without order of time, on %d thread"):format(jobs), way)
+    assert.same(expected, got)
+  end
+  return expected
+end
+
+describe("aggregators that need no order of time", function()
+  it("have the same values, whatever the number of threads", function()
+    local r = assert_same(spill(whole))
+    assert.is_true(r.ok)
+    assert.equal(9500, r.totals.delivered) -- without those that a condition drops
+    assert.equal(SAMPLES + 20 + 14 + 11 + 9 + 7, r.totals.records) -- with rounds, COMM, LOST and invalid samples
+    assert.is_true(r.totals.lost > 0 and r.totals.malformed > 0 and r.totals.unknown_id > 0)
+    assert.is_true(#r.rows.count[1] == 5 and #r.rows.quantile[1] == 5)
+  end)
+
+  it("have the same values in the other byte order", function()
+    assert_same(spill(file_of(build("big", 3000))))
+    assert_same(spill(file_of(build("little", 3000))))
+  end)
+
+  it("get the samples between two times", function()
+    local r = assert_same(spill(whole), { from = "3.0", to = "7.5" })
+    assert.is_true(r.totals.delivered > 1000 and r.totals.delivered < SAMPLES * 3 // 4)
+  end)
+
+  it("end with the same error and the same values where a recording is damaged", function()
+    local b = build()
+    local half = #table.concat(b.records, "", 1, #b.records // 2)
+    local head = #whole - #b:event_desc() - #table.concat(b.records) - 16
+    local before, after = whole:sub(1, head + half), whole:sub(head + half + 9)
+    for _, damaged in ipairs {
+      whole:sub(1, #whole - 200000), whole:sub(1, head + half + 11),
+      before .. b:pack("I4I2I2", 9, 2, 4) .. after, -- a size below that of a header
+      before .. b:pack("I4I2I2", 77, 2, 0) .. after,
+      before .. b:pack("I4I2I2", 3, 2, 65535) .. after,
+      before .. b:pack("I4I2I2i8", 71, 0, 16, 1 << 40) .. after, -- AUX data beyond the end
+    } do
+      local r = assert_same(spill(damaged))
+      assert.is_nil(r.ok)
+      assert.matches("0x%x+", r.why)
+      assert.is_true(#r.rows.count[1] == 5)
+    end
+  end)
+
+  it("are not misled by payloads that look like records", function()
+    local b = new_builder()
+    local fake = b.encode(sample(4, ("y"):rep(20)))
+    for i = 1, 400 do b:add(sample(i, "1234" .. fake:rep(40))) end
+    for i = 1, 400 do b:add(sample(i, fake:rep(60) .. "1234")) end
+    local r = assert_same(spill(file_of(b)))
+    assert.equal(800, r.totals.records)
+  end)
+
+  it("fall back to the order of time when a key has no room, and count the same keys", function()
+    local path = spill(whole)
+    local function few(s)
+      local agg = perfev.count { by = "time", max_keys = 100 }
+      s:event { "cpu-clock", sample = agg }
+      return { agg = agg }
+    end
+    local expected = in_order(path, nil, few)
+    for _, jobs in ipairs(JOBS) do
+      local got, way = result(path, { jobs = jobs }, few)
+      assert.matches("read again in the order of time: not all keys have room$", way)
+      assert.same(expected, got)
+    end
+    assert.equal(100, #expected.rows.agg[1])
+    local small = result(path, { max_bytes = 1 << 20, jobs = 2 }, function(s)
+      local agg = perfev.count { by = { "time", "raw" } }
+      s:event { "cpu-clock", sample = agg }
+      return { agg = agg }
+    end)
+    assert.is_true(small.totals.beyond_memory > 0)
+  end)
+
+  it("leave tasks as the order of time leaves them", function()
+    local s <close> = perfev.session { input = spill(whole), jobs = 2 }
+    s:event { "cpu-clock", sample = perfev.count {} }
+    local name
+    s:done(function() name = s:task(7).comm end)
+    assert.is_true(s:run())
+    assert.equal("name9800", name)
+  end)
+
+  local function way_of(declare_one, opts)
+    local b = build(nil, 10)
+    local _, way = result(spill(file_of(b)), opts, function(s) return declare_one(s) or {} end)
+    return way
+  end
+
+  it("are read in the order of time if something else needs it", function()
+    local function event(spec)
+      return function(s)
+        spec[1] = "cpu-clock"
+        s:event(spec)
+      end
+    end
+    local count = perfev.count
+    for why, one in pairs {
+      ["a callback is a function"] = event { sample = function() end },
+      ["a callback gets records that are no samples"] = event { sample = count {}, comm = count {} },
+      ["names of tasks and stacks change in time"] = event { sample = count { by = "comm" } },
+      ["a condition asks for the name of a task"] = event { sample = count {}, where = { "comm", "==", "x" } },
+      ["top{} keeps the keys that came last"] = event { sample = perfev.top { by = "ip" } },
+      ["lines are printed"] = event { sample = perfev.line "{tid}", where = { "tid", "<", 0 } },
+      ["spans join records"] = function(s)
+        s:span { start = "cpu-clock", stop = "context-switches", by = "tid", into = perfev.hist {} }
+      end,
+      ["a timer runs"] = function(s)
+        s:every("1s", function() end)
+        event { sample = count {} }(s)
+      end,
+      ["an aggregator has values"] = function(s)
+        local agg = count { by = "tid" }
+        agg:inc(3)
+        event { sample = agg }(s)
+      end,
+    } do
+      assert.matches("read in the order of time: " .. why:gsub("%p", "%%%0") .. "$", way_of(one))
+    end
+    assert.matches("the number of records is limited$", way_of(event { sample = count {} }, { count = 3 }))
+    assert.matches("relative to the first sample$", way_of(event { sample = count {} }, { from = "+1ms" }))
+    assert.matches("records are selected by task or CPU$", way_of(event { sample = count {} }, { cpus = { 0 } }))
+  end)
+
+  it("have the same output in every shipped script that qualifies", function()
+    local qualified = {}
+    for _, kind in ipairs { "syscalls", "stacks" } do
+      local path = ("%s/%s.data"):format(dir, kind)
+      assert(os.execute(("LUA_PATH=%q LUA_CPATH=%q lua5.4 bench/record.lua %s 4000 %s"):format(
+        package.path, package.cpath, path, kind)))
+      for script in run.capture("ls scripts/*.lua"):gmatch("scripts/([%w_]+)%.lua") do
+        local function output(words)
+          return run.capture(("%s %s -i %s %s 2>&1; true"):format(run.perfl, words, path, script))
+        end
+        if output("-v"):find("read without order of time", 1, true) then
+          qualified[script] = true
+          local expected = output("-q -d 100000s")
+          assert.equal(expected, output("-q --jobs 1"))
+          assert.equal(expected, output("-q --jobs 3"))
+        end
+      end
+    end
+    assert.is_true(qualified.syscount)
+  end)
+
+  -- `make test-tsan` runs this file with a perfl that reports races on standard error.
+  it("are printed alike by perfl, whatever the number of threads", function()
+    local path = spill(whole)
+    local script = ("%s/all.lua"):format(dir)
+    local file = assert(io.open(script, "w"))
+    file:write [[
+      local p = require "perfev"
+      p.event { "cpu-clock", where = { "ip", ">", 0x1001 }, sample = {
+        p.count { by = { "tid", "event", "cpumode" } }, p.sum { by = "cpu", value = "period" },
+        p.stats { by = { "pid", "raw" }, value = "period", where = { "tid", ">=", 8 } },
+        p.hist { by = "tid", value = "period" }, p.quantile { by = "tid", value = "time" } } }
+      p.event { "context-switches", sample = p.count { by = "tid" } }
+      p.event { "page-faults", sample = p.count {} }
+    ]]
+    file:close()
+    local function output(words)
+      return run.capture(("%s %s -i %s %s 2>&1; echo status $?"):format(run.perfl, words, path, script))
+    end
+    local expected = output("-d 100000s"):gsub("%d+ late, [^\n]*", "")
+    assert.matches("P99", expected)
+    for _, jobs in ipairs(JOBS) do
+      local got = output("--jobs " .. jobs):gsub("%d+ late, [^\n]*", "")
+      assert.equal(expected, got)
+    end
+  end)
+
+  it("take the number of threads from --jobs", function()
+    local path = spill(whole)
+    local said = run.capture(("%s -v --jobs 3 -i %s -e '%s' 2>&1; true"):format(run.perfl, path,
+      'local p = require "perfev" p.event { "cpu-clock", sample = p.count {} }'))
+    assert.matches("read without order of time, on 3 threads", said)
+    for _, bad in ipairs { "0", "65", "two" } do
+      assert.matches("jobs '" .. bad .. "': expected a number of threads from 1 to 64",
+        run.capture(("%s --jobs %s -i %s -e 'x()' 2>&1; true"):format(run.perfl, bad, path)))
+    end
+  end)
+end)

@@ -1,0 +1,510 @@
+/*
+ * unordered.c - reads samples in the order of the file, on threads; see unordered.h.
+ */
+#include "engine/unordered.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perfdata/sample_run.h"
+
+#define PART_MAX ((size_t)16 << 20)
+#define PART_MIN ((size_t)128 << 10)
+#define RECORD_MAX ((size_t)64 << 10)
+#define BUFFER ((size_t)256 << 10)       /* stays in the second level of the cache */
+#define BATCH 64                         /* samples passed at once */
+#define CHAIN 16                         /* records that prove where a record begins */
+#define RANGES_MAX ((uint32_t)1 << 18)   /* 6 MiB */
+
+struct range_list {
+	struct pev_reader_range *list;
+	uint32_t nr, cap;
+};
+
+/* The samples of an id: their layout, and what they are for. */
+struct kind {
+	const struct pev_plan *plan; /* NULL: unknown */
+	uint64_t id;
+	uint32_t event;
+	uint16_t time_at, pid_at, least;
+	bool is_wanted;
+};
+
+/* The work of one thread. */
+struct part {
+	const struct pev_unordered_config *config;
+	uint32_t number;
+	uint64_t begin, limit;   /* reads the records that begin there */
+	uint64_t end;            /* of the last one */
+	bool has_begin;          /* false: its begin was not found */
+	bool stopped;            /* the reader has to continue at end */
+	bool no_memory;
+	uint64_t excluded;
+	struct range_list ranges;
+	struct kind kinds[PEV_SAMPLE_KINDS];
+	struct pev_source_record batch[BATCH];
+	uint32_t nr_batch;
+	unsigned char *buffer;   /* BUFFER + RECORD_MAX bytes */
+};
+
+struct pev_unordered {
+	struct pev_unordered_config config;
+	uint64_t offset, excluded;
+	struct range_list ranges;
+	struct part parts[];     /* config.jobs */
+};
+
+/* ---- ranges ---- */
+
+static int add_range(struct range_list *ranges, const struct pev_reader_range *range)
+{
+	struct pev_reader_range *last = ranges->list + ranges->nr;
+	uint32_t cap = ranges->cap ? 2 * ranges->cap : 64;
+
+	if (ranges->nr && last[-1].end == range->begin) {
+		last[-1].end = range->end;
+		last[-1].samples += range->samples;
+		return 0;
+	}
+	if (ranges->nr == RANGES_MAX)
+		return -ENOMEM;
+	if (ranges->nr == ranges->cap) {
+		last = realloc(ranges->list, sizeof(*last) * cap);
+		if (!last)
+			return -ENOMEM;
+		ranges->list = last;
+		ranges->cap = cap;
+	}
+	ranges->list[ranges->nr++] = *range;
+	return 0;
+}
+
+/* ---- samples ---- */
+
+static uint16_t id_offset(const struct pev_event_ids *events)
+{
+	return events->nr > 1 ? events->sample_id_off : 0;
+}
+
+/* Finds the layout of the samples with the id; without plan if the reader has to handle them. */
+static void find_kind(const struct pev_unordered_config *config, struct kind *kind, uint64_t id)
+{
+	const struct pev_event_ids *events = config->area.event_ids;
+	uint32_t event = events->nr > 1 ? pev_event_ids_number_of_id(events, id) : 0;
+	uint16_t id_at = id_offset(events);
+	const struct pev_plan *plan;
+
+	*kind = (struct kind){ .id = id, .event = event };
+	if (event >= events->nr)
+		return;
+	plan = &events->events[event]->plan;
+	kind->time_at = plan->fixed[PEV_F_TIME];
+	if (!kind->time_at)
+		return;
+	kind->least = (uint16_t)((kind->time_at > id_at ? kind->time_at : id_at) + 8u);
+	if (config->exclude_pid && !config->events[event].keeps_excluded)
+		kind->pid_at = plan->fixed[PEV_F_PID];
+	kind->is_wanted = config->events[event].is_wanted;
+	kind->plan = plan;
+}
+
+/* How samples of the recording are read. The compiler makes a loop for each common value. */
+struct form {
+	bool swap, has_ids;
+	uint16_t id_at; /* 0: no common offset */
+};
+
+static struct form form_of(const struct pev_event_ids *events)
+{
+	return (struct form){ events->swap, events->nr > 1, id_offset(events) };
+}
+
+/* Returns the layout of the sample, or NULL. The sample has 8 bytes or more. */
+static inline __attribute__((always_inline)) const struct kind *
+kind_of(struct part *part, struct form form, const unsigned char *sample, uint32_t size)
+{
+	struct kind *kind = part->kinds;
+	uint64_t id = 0;
+
+	if (form.has_ids) {
+		if (!form.id_at || size < form.id_at + 8u)
+			return NULL;
+		id = pev_load64(sample + form.id_at, form.swap);
+		kind += id % PEV_SAMPLE_KINDS;
+	}
+	if (PEV_RARELY(!kind->plan || kind->id != id))
+		find_kind(part->config, kind, id);
+	if (!kind->plan || size < kind->least || size % 8 ||
+	    !pev_sample_fits(kind->plan, sample, size))
+		return NULL;
+	return kind;
+}
+
+static void flush_batch(struct part *part)
+{
+	const struct pev_unordered_config *config = part->config;
+
+	if (part->nr_batch)
+		config->feed(config->ctx, part->number, part->batch, part->nr_batch);
+	part->nr_batch = 0;
+}
+
+static inline void add_to_batch(struct part *part, const struct kind *kind,
+				const unsigned char *sample, uint16_t size)
+{
+	struct pev_source_record *record;
+
+	if (part->nr_batch == BATCH ||
+	    (part->nr_batch && part->batch[0].event != kind->event))
+		flush_batch(part);
+	record = &part->batch[part->nr_batch++];
+	record->bytes = sample;
+	record->plan = kind->plan;
+	record->type = PERF_RECORD_SAMPLE;
+	record->event = kind->event;
+	record->size = size;
+}
+
+/* Consumes the sample. False: the reader has to handle it. */
+static inline __attribute__((always_inline)) bool
+take_sample(struct part *part, struct form form, const unsigned char *sample, uint16_t size)
+{
+	const struct pev_unordered_config *config = part->config;
+	const struct kind *kind = kind_of(part, form, sample, size);
+	uint64_t time;
+
+	if (!kind)
+		return false;
+	time = pev_load64(sample + kind->time_at, form.swap);
+	if (!time || time == UINT64_MAX)
+		return false;
+	if (!kind->is_wanted || time < config->from || time > config->to)
+		return true;
+	if (kind->pid_at &&
+	    (int)pev_load32(sample + kind->pid_at, form.swap) == config->exclude_pid) {
+		part->excluded++;
+		return true;
+	}
+	add_to_batch(part, kind, sample, size);
+	return true;
+}
+
+/* ---- records ---- */
+
+/* True if the record's size says where the next record begins. */
+static bool has_known_end(uint32_t type)
+{
+	return type < PEV_USER_NR && type != PEV_USER_TRACING_DATA && type != PEV_USER_AUXTRACE &&
+	       type != PEV_USER_COMPRESSED && type != PEV_USER_COMPRESSED2;
+}
+
+/* As read_buffer(). */
+static inline __attribute__((always_inline)) size_t
+read_records(struct part *part, struct form form, const unsigned char *bytes, size_t len,
+	     uint64_t offset)
+{
+	bool swap = form.swap;
+	size_t limit = part->limit - offset < len ? (size_t)(part->limit - offset) : len;
+	struct pev_reader_range range = { .begin = offset };
+	size_t at = 0;
+
+	while (at < limit && len - at >= sizeof(struct perf_event_header) && !part->stopped) {
+		uint32_t type = pev_load32(bytes + at, swap);
+		uint16_t size = pev_load16(bytes + at + 6, swap);
+
+		if (size < sizeof(struct perf_event_header) || !has_known_end(type)) {
+			part->stopped = true;
+			break;
+		}
+		if (size > len - at)
+			break;
+		if (type == PERF_RECORD_SAMPLE && take_sample(part, form, bytes + at, size)) {
+			range.samples++;
+			at += size;
+			continue;
+		}
+		range.end = offset + at;
+		if (range.samples && add_range(&part->ranges, &range) < 0)
+			part->no_memory = true;
+		at += size;
+		range = (struct pev_reader_range){ .begin = offset + at };
+	}
+	range.end = offset + at;
+	if (range.samples && add_range(&part->ranges, &range) < 0)
+		part->no_memory = true;
+	flush_batch(part);
+	return at;
+}
+
+/*
+ * Reads the records in the len bytes at bytes, which are at this offset of the file. Returns the
+ * bytes of the complete ones.
+ */
+static size_t read_buffer(struct part *part, const unsigned char *bytes, size_t len,
+			  uint64_t offset)
+{
+	struct form form = form_of(part->config->area.event_ids);
+
+	if (form.swap)
+		return read_records(part, form, bytes, len, offset);
+	if (form.has_ids)
+		return read_records(part, (struct form){ false, true, form.id_at }, bytes, len,
+				    offset);
+	return read_records(part, (struct form){ 0 }, bytes, len, offset);
+}
+
+/* Reads up to len bytes at an offset. Returns fewer at the end of the records or after an error. */
+static size_t read_file(const struct pev_unordered_config *config, unsigned char *bytes, size_t len,
+			uint64_t offset)
+{
+	const struct pev_reader_area *area = &config->area;
+	size_t got = 0;
+
+	if (len > area->end - offset)
+		len = (size_t)(area->end - offset);
+	while (got < len) {
+		int64_t n = area->sys->pread(area->sys->ctx, area->fd, bytes + got, len - got,
+					     offset + got);
+
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	return got;
+}
+
+static void read_part(struct part *part)
+{
+	size_t kept = 0; /* bytes of an incomplete record at the buffer's begin */
+
+	part->end = part->begin;
+	while (part->end < part->limit && !part->stopped && !part->no_memory) {
+		size_t got = read_file(part->config, part->buffer + kept, BUFFER,
+				       part->end + kept);
+		size_t len = kept + got;
+		size_t taken = read_buffer(part, part->buffer, len, part->end);
+
+		part->end += taken;
+		kept = len - taken;
+		if (!got || kept > RECORD_MAX)
+			break;
+		memmove(part->buffer, part->buffer + taken, kept);
+	}
+	part->stopped = part->stopped || part->end < part->limit;
+}
+
+/* ---- the begin of a part ---- */
+
+/* True if records follow each other from there on. */
+static bool is_chain(struct part *part, const unsigned char *bytes, size_t len)
+{
+	struct form form = form_of(part->config->area.event_ids);
+	size_t at = 0;
+
+	for (int i = 0; i < CHAIN; i++) {
+		uint32_t type;
+		uint16_t size;
+
+		if (len - at < sizeof(struct perf_event_header))
+			break;
+		type = pev_load32(bytes + at, form.swap);
+		size = pev_load16(bytes + at + 6, form.swap);
+		if (!type || !has_known_end(type) || size % 8 ||
+		    (type >= PEV_RECORD_NR && type < PEV_USER_ATTR) ||
+		    size < sizeof(struct perf_event_header))
+			return false;
+		if (size > len - at)
+			break;
+		if (type == PERF_RECORD_SAMPLE && !kind_of(part, form, bytes + at, size))
+			return false;
+		at += size;
+	}
+	return at > 0;
+}
+
+/* Finds the first record from begin on. Records of the kernel have a multiple of 8 bytes. */
+static void find_begin(struct part *part)
+{
+	size_t len = read_file(part->config, part->buffer, BUFFER, part->begin);
+
+	part->has_begin = false;
+	for (size_t at = 0; at < len && at < RECORD_MAX && !part->has_begin; at += 8)
+		if (is_chain(part, part->buffer + at, len - at)) {
+			part->begin += at;
+			part->has_begin = true;
+		}
+}
+
+/* ---- a slice ---- */
+
+static void *work(void *ctx)
+{
+	struct part *part = ctx;
+
+	if (part->number)
+		find_begin(part);
+	if (part->has_begin)
+		read_part(part);
+	return NULL;
+}
+
+static void begin_part(struct part *part, uint64_t begin, uint64_t limit)
+{
+	part->begin = begin;
+	part->limit = limit;
+	part->has_begin = true;
+	part->stopped = part->no_memory = false;
+	part->excluded = part->ranges.nr = part->nr_batch = 0;
+}
+
+/* Cuts the next slice into parts. Returns their number. */
+static uint32_t cut_slice(struct pev_unordered *self)
+{
+	uint64_t left = self->config.area.end - self->offset, begin = self->offset;
+	uint64_t size = left / self->config.jobs + 1;
+	uint32_t nr = 0;
+
+	size = size > PART_MIN ? size : PART_MIN;
+	size = ((size > PART_MAX ? PART_MAX : size) + 7) & ~UINT64_C(7);
+	while (nr < self->config.jobs && left) {
+		uint64_t bytes = left < size ? left : size;
+
+		begin_part(&self->parts[nr++], begin, begin + bytes);
+		begin += bytes;
+		left -= bytes;
+	}
+	return nr;
+}
+
+/*
+ * Reads all parts, each on a thread of its own; this thread reads those that got none. Signals
+ * stay with this thread.
+ */
+static void read_parts(struct pev_unordered *self, uint32_t nr)
+{
+	pthread_t threads[PEV_UNORDERED_JOBS_MAX];
+	bool has_thread[PEV_UNORDERED_JOBS_MAX] = { false };
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (uint32_t i = 1; i < nr; i++)
+		has_thread[i] = pthread_create(&threads[i], NULL, work, &self->parts[i]) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	work(&self->parts[0]);
+	for (uint32_t i = 1; i < nr; i++) {
+		if (has_thread[i])
+			pthread_join(threads[i], NULL);
+		else
+			work(&self->parts[i]);
+	}
+}
+
+/* Reads the part again if it did not begin where the part before it ended. */
+static void mend_part(struct pev_unordered *self, struct part *part, uint64_t begin)
+{
+	if (part->has_begin && part->begin == begin)
+		return;
+	self->config.drop(self->config.ctx, part->number);
+	begin_part(part, begin, part->limit);
+	read_part(part);
+}
+
+static int keep_ranges(struct pev_unordered *self, const struct range_list *ranges)
+{
+	for (uint32_t i = 0; i < ranges->nr; i++)
+		if (add_range(&self->ranges, &ranges->list[i]) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+/* Adds the parts in the order of the file. Returns 1, 0 at the end, or -ECANCELED. */
+static int join_parts(struct pev_unordered *self, uint32_t nr)
+{
+	bool stopped = false;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		struct part *part = &self->parts[i];
+
+		if (stopped) {
+			self->config.drop(self->config.ctx, i);
+			continue;
+		}
+		if (i)
+			mend_part(self, part, self->offset);
+		if (part->no_memory || keep_ranges(self, &part->ranges) < 0 ||
+		    !self->config.join(self->config.ctx, i))
+			return -ECANCELED;
+		self->offset = part->end;
+		self->excluded += part->excluded;
+		stopped = part->stopped;
+	}
+	return !stopped && self->offset < self->config.area.end;
+}
+
+int pev_unordered_step(struct pev_unordered *self)
+{
+	uint32_t nr = cut_slice(self);
+	int rc;
+
+	if (!nr)
+		return 0;
+	read_parts(self, nr);
+	rc = join_parts(self, nr);
+	if (rc < 0)
+		self->ranges.nr = 0;
+	return rc;
+}
+
+/* ---- open and close ---- */
+
+struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *config)
+{
+	struct pev_unordered *self =
+		calloc(1, sizeof(*self) + config->jobs * sizeof(self->parts[0]));
+	bool has_memory = self != NULL;
+
+	if (!self)
+		return NULL;
+	self->config = *config;
+	self->offset = config->area.begin;
+	for (uint32_t i = 0; i < config->jobs; i++) {
+		struct part *part = &self->parts[i];
+
+		part->config = &self->config;
+		part->number = i;
+		part->buffer = malloc(BUFFER + RECORD_MAX);
+		has_memory = has_memory && part->buffer;
+	}
+	if (has_memory)
+		return self;
+	pev_unordered_close(self);
+	return NULL;
+}
+
+void pev_unordered_close(struct pev_unordered *self)
+{
+	for (uint32_t i = 0; self && i < self->config.jobs; i++) {
+		free(self->parts[i].buffer);
+		free(self->parts[i].ranges.list);
+	}
+	if (self)
+		free(self->ranges.list);
+	free(self);
+}
+
+uint64_t pev_unordered_offset(const struct pev_unordered *self) { return self->offset; }
+
+uint64_t pev_unordered_excluded(const struct pev_unordered *self) { return self->excluded; }
+
+struct pev_reader_range *pev_unordered_take_ranges(struct pev_unordered *self, uint32_t *nr)
+{
+	struct pev_reader_range *ranges = self->ranges.list;
+
+	*nr = self->ranges.nr;
+	self->ranges = (struct range_list){ 0 };
+	return ranges;
+}

@@ -1,0 +1,65 @@
+/*
+ * unordered.h - reads the samples of a file for consumers that need no order of time, on threads.
+ *
+ * A step reads the next slice of the file. Each thread reads one part of the slice. A part
+ * begins at a record: its first offset is found by the chain of record sizes, and it is right if
+ * the part before ends there. Otherwise the part is dropped and read again. A thread passes
+ * samples of known layout to the consumer. It leaves all other records to the reader, which
+ * skips the ranges that were read here. At the first record whose end is unknown the work ends,
+ * and the reader reads the rest of the file.
+ */
+#ifndef PEV_UNORDERED_H
+#define PEV_UNORDERED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "perfdata/reader.h"
+
+#define PEV_UNORDERED_JOBS_MAX 64
+
+/* What an event's samples are for. */
+struct pev_unordered_event {
+	bool is_wanted;          /* pass its samples to the consumer */
+	bool keeps_excluded;     /* exclude_pid does not apply */
+};
+
+struct pev_unordered_config {
+	struct pev_reader_area area;
+	const struct pev_unordered_event *events; /* by number */
+	uint32_t jobs;           /* threads, 1 .. PEV_UNORDERED_JOBS_MAX */
+	uint64_t from, to;       /* times of the samples that are passed */
+	int exclude_pid;         /* samples of this process are not passed; 0: none */
+	/*
+	 * Consumes nr samples of one event. They fit their plan. Threads call it at the same time,
+	 * each with the number of its part, 0 .. jobs - 1.
+	 */
+	void (*feed)(void *ctx, uint32_t part, const struct pev_source_record *samples,
+		     uint32_t nr);
+	/* Forgets what the part was fed in this step. Not called for part 0. */
+	void (*drop)(void *ctx, uint32_t part);
+	/* Adds the part to part 0, in the order of the file. False: order is needed, give up. */
+	bool (*join)(void *ctx, uint32_t part);
+	void *ctx;
+};
+
+struct pev_unordered;
+
+/* Returns NULL without memory. The pointers in config must stay valid. */
+struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *config);
+void pev_unordered_close(struct pev_unordered *self);
+
+/*
+ * Reads a slice. Returns 1, 0 if nothing is left to read here, or -ECANCELED if a join gave up or
+ * memory ran out: then everything is dropped, and the reader reads the file from its begin.
+ */
+int pev_unordered_step(struct pev_unordered *self);
+/* Returns how far the file was read. */
+uint64_t pev_unordered_offset(const struct pev_unordered *self);
+/* Returns the number of samples of exclude_pid. */
+uint64_t pev_unordered_excluded(const struct pev_unordered *self);
+/* Returns the ranges that were read, sorted, and their number. The caller frees the list. */
+struct pev_reader_range *pev_unordered_take_ranges(struct pev_unordered *self, uint32_t *nr);
+
+#endif

@@ -1,0 +1,432 @@
+/*
+ * lunordered.c - feeds aggregators without order of time; see lunordered.h.
+ */
+#include "lua/engine/lunordered.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/record/lrecord_value.h"
+
+/* A sink of a slot, copied for a thread, and what it needs of its slot. */
+struct target {
+	struct l_sink *sink;
+	struct l_event_condition *guard; /* or NULL */
+	struct l_args args;
+	bool has_args;
+};
+
+/* The aggregators and sinks of a thread. */
+struct copy {
+	struct l_agg *aggs;      /* one for each of the replay's */
+	struct target *targets;  /* in the order of the routes */
+	uint64_t delivered, undecided;
+};
+
+struct l_unordered {
+	struct pev_unordered *core;
+	struct pev_unordered_event *events;
+	struct l_agg **aggs;     /* the replay's */
+	uint32_t nr_aggs;
+	uint32_t *first;         /* by event: its first target; one more */
+	uint32_t nr_targets;
+	const struct pev_budget *budget;
+	struct copy *copies;
+	uint32_t nr_copies;
+};
+
+/* ---- is it possible? ---- */
+
+static const char *sink_refusal(const struct l_sink *sink)
+{
+	const struct l_agg *agg = sink->agg;
+
+	if (sink->line)
+		return "lines are printed";
+	if (agg->span || agg->span_into)
+		return "spans join records";
+	if (agg->all.config.kind == PEV_AGG_TOP)
+		return "top{} keeps the keys that came last";
+	if (agg->deltas || agg->all.nr || agg->all.other.n)
+		return "an aggregator has values";
+	for (uint32_t i = 0; i < sink->nr; i++) {
+		const struct l_field *field = &sink->fields[i];
+
+		if (!l_value_is_of_record(field))
+			return "names of tasks and stacks change in time";
+	}
+	return NULL;
+}
+
+static const char *slot_refusal(const struct l_unordered_config *config, uint32_t slot)
+{
+	const struct l_dispatch_slot *at = &config->d->slots[slot];
+	const char *why = NULL;
+
+	if (!at->sinks[PERF_RECORD_SAMPLE])
+		return "a callback is a function";
+	if (at->guard && !l_event_condition_is_of_record(at->guard))
+		return "a condition asks for the name of a task";
+	for (const struct l_sink *sink = at->sinks[PERF_RECORD_SAMPLE]; sink && !why;
+	     sink = sink->next)
+		why = sink_refusal(sink);
+	return why;
+}
+
+const char *l_unordered_refusal(const struct l_unordered_config *config)
+{
+	const char *why = NULL;
+
+	for (uint32_t event = 0; event < config->nr_routes && !why; event++)
+		for (uint32_t i = 0; i < config->routes[event].nr && !why; i++)
+			why = slot_refusal(config, config->routes[event].slots[i]);
+	return why;
+}
+
+/* ---- copies for the threads ---- */
+
+static uint32_t count_targets(const struct l_unordered_config *config)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t event = 0; event < config->nr_routes; event++)
+		nr += config->routes[event].nr;
+	return nr;
+}
+
+/* Adds the aggregators of the sink and its followers, each once. -ENOMEM. */
+static int add_aggregators(struct l_unordered *self, const struct l_sink *sink)
+{
+	for (; sink; sink = sink->next) {
+		uint32_t i = 0;
+		struct l_agg **aggs;
+
+		while (i < self->nr_aggs && self->aggs[i] != sink->agg)
+			i++;
+		if (i < self->nr_aggs)
+			continue;
+		aggs = realloc(self->aggs, (i + 1) * sizeof(struct l_agg *));
+		if (!aggs)
+			return -ENOMEM;
+		self->aggs = aggs;
+		aggs[self->nr_aggs++] = sink->agg;
+	}
+	return 0;
+}
+
+static void clear_aggregator(struct l_agg *agg)
+{
+	pev_agg_clear(&agg->all);
+	memset(agg->absent, 0, sizeof(agg->absent));
+	agg->no_memory = agg->undecided = 0;
+	agg->times.any = false;
+}
+
+/* An empty aggregator like that one. It has no budget: join_copy() compares with it. */
+static struct l_agg copy_aggregator(const struct l_agg *agg)
+{
+	struct l_agg copy = *agg;
+
+	pev_agg_init(&copy.all, &agg->all.config, NULL);
+	copy.key = (struct pev_key){ 0 };
+	clear_aggregator(&copy);
+	return copy;
+}
+
+static struct l_agg *find_copy(const struct l_unordered *self, const struct copy *copy,
+			       const struct l_agg *agg)
+{
+	uint32_t i = 0;
+
+	while (self->aggs[i] != agg)
+		i++;
+	return &copy->aggs[i];
+}
+
+static int copy_target(const struct l_unordered *self, const struct copy *copy,
+		       const struct l_dispatch_slot *slot, struct target *target)
+{
+	struct l_sink **link = &target->sink;
+
+	target->has_args = slot->args != NULL;
+	if (slot->args)
+		target->args = *slot->args;
+	if (slot->guard) {
+		target->guard = l_event_condition_copy(slot->guard);
+		if (!target->guard)
+			return -ENOMEM;
+	}
+	for (const struct l_sink *sink = slot->sinks[PERF_RECORD_SAMPLE]; sink;
+	     sink = sink->next) {
+		*link = l_sink_copy(sink, find_copy(self, copy, sink->agg));
+		if (!*link)
+			return -ENOMEM;
+		link = &(*link)->next;
+	}
+	return 0;
+}
+
+static int make_copy(const struct l_unordered *self, const struct l_unordered_config *config,
+		     struct copy *copy)
+{
+	uint32_t at = 0;
+
+	copy->aggs = calloc(self->nr_aggs + 1, sizeof(*copy->aggs));
+	copy->targets = calloc(self->nr_targets + 1, sizeof(*copy->targets));
+	if (!copy->aggs || !copy->targets)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < self->nr_aggs; i++)
+		copy->aggs[i] = copy_aggregator(self->aggs[i]);
+	for (uint32_t event = 0; event < config->nr_routes; event++)
+		for (uint32_t i = 0; i < config->routes[event].nr; i++)
+			if (copy_target(self, copy,
+					&config->d->slots[config->routes[event].slots[i]],
+					&copy->targets[at++]) < 0)
+				return -ENOMEM;
+	return 0;
+}
+
+static void free_copy(const struct l_unordered *self, struct copy *copy)
+{
+	for (uint32_t i = 0; copy->targets && i < self->nr_targets; i++) {
+		struct target *target = &copy->targets[i];
+		struct l_sink *next;
+
+		for (; target->sink; target->sink = next) {
+			next = target->sink->next;
+			free(target->sink);
+		}
+		free(target->guard);
+	}
+	for (uint32_t i = 0; copy->aggs && copy->targets && i < self->nr_aggs; i++) {
+		pev_agg_free(&copy->aggs[i].all);
+		pev_key_free(&copy->aggs[i].key);
+	}
+	free(copy->targets);
+	free(copy->aggs);
+}
+
+/* ---- samples, on any thread ---- */
+
+static void feed_target(struct copy *copy, struct target *target,
+			const struct pev_source_record *sample)
+{
+	struct pev_record rec;
+	const struct l_view view = { .rec = &rec };
+	const struct l_args *args = NULL;
+
+	pev_record_locate_sample(&rec, sample->plan, sample->bytes, sample->size);
+	if (target->has_args &&
+	    l_dispatch_has_payload(&target->args, &rec, &target->args.raw, &target->args.len))
+		args = &target->args;
+	if (target->guard &&
+	    !l_event_condition_holds(target->guard, &view, args, &copy->undecided))
+		return;
+	copy->delivered++;
+	l_sink_feed(target->sink, NULL, 0, &view, args);
+}
+
+static void feed_targets(struct copy *copy, struct target *target,
+			 const struct pev_source_record *samples, uint32_t nr)
+{
+	const struct l_args *args = target->has_args ? &target->args : NULL;
+	uint32_t taken = 0;
+
+	while (taken < nr) {
+		const struct pev_source_record *sample = &samples[taken];
+
+		if (!target->guard && l_sink_counts(target->sink, sample->plan, args)) {
+			uint32_t some = l_sink_count_fitting(target->sink, sample,
+							     nr - taken);
+
+			copy->delivered += some;
+			taken += some;
+			if (taken == nr)
+				break;
+		}
+		feed_target(copy, target, &samples[taken++]);
+	}
+}
+
+static void feed(void *ctx, uint32_t part, const struct pev_source_record *samples, uint32_t nr)
+{
+	struct l_unordered *self = ctx;
+	uint32_t event = samples[0].event;
+
+	for (uint32_t i = self->first[event]; i < self->first[event + 1]; i++)
+		feed_targets(&self->copies[part], &self->copies[part].targets[i], samples, nr);
+}
+
+/* ---- between two steps ---- */
+
+static void drop_copy(void *ctx, uint32_t part)
+{
+	struct l_unordered *self = ctx;
+	struct copy *copy = &self->copies[part];
+
+	for (uint32_t i = 0; i < self->nr_aggs; i++)
+		clear_aggregator(&copy->aggs[i]);
+	copy->delivered = copy->undecided = 0;
+}
+
+static bool merge_cells(struct pev_agg *agg, const struct pev_agg *from)
+{
+	for (uint32_t i = 0; i < from->nr; i++) {
+		const struct pev_cell *cell = from->cells[i];
+
+		if (pev_agg_put(agg, pev_agg_key(from, cell), cell->key_len, cell) < 0)
+			return false;
+	}
+	return true;
+}
+
+static void add_times(struct l_time_range *times, const struct l_time_range *more)
+{
+	if (!more->any)
+		return;
+	times->first = times->any && times->first < more->first ? times->first : more->first;
+	times->last = times->any && times->last > more->last ? times->last : more->last;
+	times->any = true;
+}
+
+static void add_counts(struct l_agg *agg, const struct l_agg *from)
+{
+	for (uint32_t i = 0; i <= L_AGG_COLUMNS; i++)
+		agg->absent[i] += from->absent[i];
+	agg->undecided += from->undecided;
+	add_times(&agg->times, &from->times);
+}
+
+/* True if the order does not matter: each key has its own cell, and all fit into the budget. */
+static bool has_all_keys(const struct l_unordered *self)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < self->nr_aggs; i++) {
+		const struct l_agg *agg = &self->copies[0].aggs[i];
+
+		if (agg->all.other.n || agg->no_memory)
+			return false;
+		bytes += pev_agg_bytes(&agg->all);
+	}
+	return pev_budget_fits(self->budget, bytes);
+}
+
+static bool join_copy(void *ctx, uint32_t part)
+{
+	struct l_unordered *self = ctx;
+	struct copy *first = &self->copies[0], *copy = &self->copies[part];
+
+	for (uint32_t i = 0; part && i < self->nr_aggs; i++) {
+		if (copy->aggs[i].all.other.n || copy->aggs[i].no_memory ||
+		    !merge_cells(&first->aggs[i].all, &copy->aggs[i].all))
+			return false;
+		add_counts(&first->aggs[i], &copy->aggs[i]);
+	}
+	if (part) {
+		first->delivered += copy->delivered;
+		first->undecided += copy->undecided;
+		drop_copy(self, part);
+	}
+	return has_all_keys(self);
+}
+
+int l_unordered_step(struct l_unordered *self)
+{
+	int rc = pev_unordered_step(self->core);
+
+	if (rc < 0)
+		drop_copy(self, 0);
+	return rc;
+}
+
+struct l_unordered_counts l_unordered_settle(struct l_unordered *self, struct pev_reader *reader)
+{
+	struct pev_reader_range *ranges;
+	uint32_t nr;
+
+	for (uint32_t i = 0; i < self->nr_aggs; i++) {
+		struct l_agg *agg = self->aggs[i], *copy = &self->copies[0].aggs[i];
+
+		pev_agg_replace(&agg->all, &copy->all);
+		pev_agg_init(&copy->all, &agg->all.config, NULL);
+		add_counts(agg, copy);
+	}
+	ranges = pev_unordered_take_ranges(self->core, &nr);
+	pev_reader_skip_ranges(reader, ranges, nr);
+	return (struct l_unordered_counts){
+		.delivered = self->copies[0].delivered,
+		.undecided = self->copies[0].undecided,
+		.excluded = nr ? pev_unordered_excluded(self->core) : 0,
+	};
+}
+
+uint64_t l_unordered_offset(const struct l_unordered *self)
+{
+	return pev_unordered_offset(self->core);
+}
+
+/* ---- open and close ---- */
+
+static int fill(struct l_unordered *self, const struct l_unordered_config *config)
+{
+	struct pev_unordered_config core = config->core;
+	uint32_t nr = config->nr_routes;
+
+	self->events = calloc(nr + 1, sizeof(*self->events));
+	self->first = calloc(nr + 1, sizeof(*self->first));
+	self->copies = calloc(core.jobs, sizeof(*self->copies));
+	if (!self->events || !self->first || !self->copies)
+		return -ENOMEM;
+	self->nr_copies = core.jobs;
+	for (uint32_t event = 0; event < nr; event++) {
+		self->events[event].is_wanted = config->routes[event].nr > 0;
+		self->events[event].keeps_excluded = config->keeps_excluded[event];
+		self->first[event + 1] = self->first[event] + config->routes[event].nr;
+		for (uint32_t i = 0; i < config->routes[event].nr; i++) {
+			uint32_t slot = config->routes[event].slots[i];
+
+			if (add_aggregators(self, config->d->slots[slot].sinks[PERF_RECORD_SAMPLE]))
+				return -ENOMEM;
+		}
+	}
+	self->nr_targets = count_targets(config);
+	for (uint32_t i = 0; i < core.jobs; i++)
+		if (make_copy(self, config, &self->copies[i]) < 0)
+			return -ENOMEM;
+	core.events = self->events;
+	core.feed = feed;
+	core.drop = drop_copy;
+	core.join = join_copy;
+	core.ctx = self;
+	self->core = pev_unordered_open(&core);
+	return self->core ? 0 : -ENOMEM;
+}
+
+struct l_unordered *l_unordered_open(const struct l_unordered_config *config)
+{
+	struct l_unordered *self = calloc(1, sizeof(*self));
+
+	if (!self)
+		return NULL;
+	self->budget = config->budget;
+	if (fill(self, config) == 0)
+		return self;
+	l_unordered_close(self);
+	return NULL;
+}
+
+void l_unordered_close(struct l_unordered *self)
+{
+	if (!self)
+		return;
+	for (uint32_t i = 0; i < self->nr_copies; i++)
+		free_copy(self, &self->copies[i]);
+	pev_unordered_close(self->core);
+	free(self->copies);
+	free(self->first);
+	free(self->events);
+	free(self->aggs);
+	free(self);
+}
