@@ -8,7 +8,8 @@
 
 void pev_merge_init(struct pev_merge *merge, uint64_t now, uint64_t gap)
 {
-	*merge = (struct pev_merge){ .gap = gap, .mark = now };
+	*merge = (struct pev_merge){ .gap = gap };
+	pev_merge_round(merge, now);
 }
 
 void pev_merge_free(struct pev_merge *merge)
@@ -84,8 +85,5 @@ void pev_merge_sift(struct pev_merge *merge, uint64_t time)
 
 void pev_merge_round(struct pev_merge *merge, uint64_t now)
 {
-	if (now - merge->mark < merge->gap)
-		return;
-	merge->horizon = merge->mark;
-	merge->mark = now;
+	merge->horizon = now > merge->gap ? now - merge->gap : 0;
 }

@@ -19,8 +19,7 @@ struct pev_merge_item {
 struct pev_merge {
 	struct pev_merge_item *heap; /* owned; heap[0] is the oldest */
 	uint32_t nr, cap;
-	uint64_t gap;                /* ns between a clock reading and its use as the horizon */
-	uint64_t mark;               /* the clock reading that becomes the next horizon */
+	uint64_t gap;                /* ns after which an item is visible */
 	uint64_t horizon;            /* older items may be delivered */
 };
 
@@ -55,10 +54,8 @@ static inline void pev_merge_replace(struct pev_merge *merge, uint64_t time)
 }
 
 /*
- * Begins a round; now is the clock, read before the sources. The horizon becomes the
- * reading of an earlier round, at least gap ago: items older than that reading have
- * been visible since then, so this round sees all of them. Two rounds that are at least
- * gap apart therefore deliver all items from before the first round.
+ * Begins a round; now is the clock, read before the sources. Items that are older than the gap
+ * are visible by then, so this round sees all of them: they are before the horizon.
  */
 void pev_merge_round(struct pev_merge *merge, uint64_t now);
 

@@ -56,6 +56,8 @@ struct pev_session {
 	struct pev_session_config config;
 	struct pev_record_filter wanted; /* comms only; empty: every task */
 	int epfd, tick;
+	uint64_t tick_ns;                /* the tick's interval */
+	uint64_t delivered_at_tick;      /* totals.delivered at the last tick */
 	int wake_timer;                  /* an expired timer that is never read; -1: none yet */
 	bool wake_timer_armed;                 /* the timer is in the poll set */
 	struct session_ring **rings;
@@ -667,20 +669,35 @@ int pev_session_switch_slot(struct pev_slot *slot, bool on)
 	return pev_event_ioctl(&slot->event, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
 }
 
+/* Sets the interval of the tick. On failure the tick stays as it is. */
+static int set_tick(struct pev_session *s, uint64_t ns)
+{
+	int rc, fd;
+
+	if (ns == s->tick_ns)
+		return 0;
+	fd = s->sys->timerfd(s->sys->ctx, ns, ns);
+	if (fd < 0)
+		return fd;
+	rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, EPOLLIN, TAG_TICK);
+	if (rc < 0) {
+		s->sys->close(s->sys->ctx, fd);
+		return rc;
+	}
+	if (s->tick >= 0)
+		s->sys->close(s->sys->ctx, s->tick);
+	s->tick = fd;
+	s->tick_ns = ns;
+	return 0;
+}
+
 int pev_session_enable(struct pev_session *s, struct pev_err *err)
 {
 	int rc;
 
-	if (s->tick < 0) {
-		rc = s->sys->timerfd(s->sys->ctx, PEV_TICK_NS, PEV_TICK_NS);
-		if (rc < 0)
-			return pev_fail(err, rc, "cannot make a timer");
-		s->tick = rc;
-		rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, s->tick, EPOLLIN,
-				       TAG_TICK);
-		if (rc < 0)
-			return pev_fail(err, rc, "cannot watch a timer");
-	}
+	rc = s->tick < 0 ? set_tick(s, PEV_TICK_NS) : 0;
+	if (rc < 0)
+		return pev_fail(err, rc, "cannot make a timer");
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		struct pev_slot *slot = s->slots[i];
 
@@ -745,16 +762,44 @@ int pev_session_wake(struct pev_session *s)
 	return rc;
 }
 
-int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
+static bool has_unread(struct pev_session *s)
+{
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		struct pev_ring *ring = &s->rings[i]->ring;
+
+		if (!s->rings[i]->backward &&
+		    (pev_ring_refresh(ring) || (ring->aux && pev_ring_aux_unread(ring))))
+			return true;
+	}
+	return false;
+}
+
+/* The tick has expired. Returns 1 if the rings have records. */
+static int take_tick(struct pev_session *s)
+{
+	uint64_t expired;
+	int64_t rc = s->sys->read(s->sys->ctx, s->tick, &expired, sizeof(expired));
+	bool unread = has_unread(s);
+
+	if (rc < 0 && rc != -EAGAIN)
+		return (int)rc;
+	/* Records of hidden events alone do not need the fast tick. */
+	if (!unread || s->totals.delivered == s->delivered_at_tick)
+		set_tick(s, PEV_IDLE_TICK_NS);
+	s->delivered_at_tick = s->totals.delivered;
+	return unread;
+}
+
+static int wait_once(struct pev_session *s, int timeout_ms, int *ready, int max, bool *idle)
 {
 	struct epoll_event events[EVENTS_PER_WAIT];
-	int nr, found = 0;
-	uint64_t expired;
+	int nr, rc, found = 0;
 
 	nr = s->sys->epoll_wait(s->sys->ctx, s->epfd, events, EVENTS_PER_WAIT, timeout_ms);
 	if (nr < 0)
 		return nr;
 	s->totals.wakeups++;
+	*idle = nr == 1 && (events[0].data.u64 & TAG_KIND) == TAG_TICK;
 	for (int i = 0; i < nr; i++) {
 		uint64_t tag = events[i].data.u64;
 
@@ -768,7 +813,10 @@ int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 				ring_hung_up(s, (uint32_t)tag);
 			break;
 		case TAG_TICK:
-			s->sys->read(s->sys->ctx, s->tick, &expired, sizeof(expired));
+			rc = take_tick(s);
+			if (rc < 0)
+				return rc;
+			*idle = *idle && rc == 0;
 			break;
 		case TAG_WAKE:
 			pev_session_unwatch(s, s->wake_timer);
@@ -780,6 +828,17 @@ int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 		}
 	}
 	return found;
+}
+
+int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
+{
+	bool idle;
+	int nr;
+
+	do
+		nr = wait_once(s, timeout_ms, ready, max, &idle);
+	while (nr == 0 && idle && timeout_ms < 0);
+	return nr;
 }
 
 bool pev_session_is_over(const struct pev_session *s)
@@ -1576,9 +1635,12 @@ void pev_session_uncount(struct pev_session *s) { s->totals.delivered--; }
 void pev_session_end(struct pev_session *s)
 {
 	end_round(s);
+	if (!pev_session_is_ours(s) || s->drain >= PEV_DRAIN_REST)
+		return;
 	/* The rings are not read for a while. */
-	if (pev_session_is_ours(s) && s->drain < PEV_DRAIN_REST)
-		lift_full_rings(s, 1);
+	lift_full_rings(s, 1);
+	if (s->totals.delivered != s->delivered_at_tick && s->tick >= 0)
+		set_tick(s, PEV_TICK_NS);
 }
 
 static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,

@@ -4,14 +4,19 @@
  * The caller adds events and calls pev_session_next() for one located record at a time.
  *
  * Order: the rings are the queue. A round reads the clock, then the head of every ring, and
- * delivers the records that are older than the clock was in an earlier round (merge.h). A
- * round starts when a ring passes its watermark, and on a tick. So a record waits at most
- * two ticks, a gap (2 * PEV_TICK_NS + PEV_GAP_NS) and the time of the callbacks. The order
- * is exact as long as the kernel needs less than PEV_GAP_NS to write a record. If a ring is
- * more than a quarter full of waiting records, or three quarters while records are delivered,
- * they are moved to memory: per ring at most four times its size and at most 4 MiB. If that
- * is not enough, a ring more than three quarters full is drained to its half at once. Records
- * that arrive too late for their place are delivered all the same, and counted.
+ * delivers the records that are older than PEV_GAP_NS (merge.h). The order is exact as long as
+ * the kernel needs less than that to write a record.
+ *
+ * A round starts when a ring passes its watermark, and on a tick. The kernel does not signal the
+ * first record in an empty ring (perf_output_put_handle()), so an idle session still has a tick,
+ * every PEV_IDLE_TICK_NS. Once a round delivers a record, it is every PEV_TICK_NS, until no
+ * record is delivered between two ticks. So a record waits at most PEV_TICK_NS + PEV_GAP_NS and
+ * the time of the callbacks; the first one after a pause PEV_IDLE_TICK_NS + PEV_GAP_NS.
+ *
+ * If a ring is more than a quarter full of waiting records, or three quarters while records are
+ * delivered, they are moved to memory: per ring at most four times its size and at most 4 MiB.
+ * If that is not enough, a ring more than three quarters full is drained to its half at once.
+ * Records that arrive too late for their place are delivered all the same, and counted.
  *
  * A sample with a deferred user part is delivered when that arrives (deferred_callchain.h),
  * behind younger records. An event that wants CALLCHAIN_DEFERRED gets both as they are.
@@ -34,6 +39,7 @@
 #include "task/task.h"
 
 #define PEV_TICK_NS UINT64_C(100000000)
+#define PEV_IDLE_TICK_NS UINT64_C(500000000)
 #define PEV_GAP_NS UINT64_C(10000000)
 
 struct pev_session_config {
@@ -149,8 +155,9 @@ int pev_session_unwatch(struct pev_session *session, int fd);
 int pev_session_wake(struct pev_session *session);
 
 /*
- * Waits until a descriptor is ready. ready[0..max) receives the watched
- * ones. Returns how many, or -errno; the caller decides about -EINTR.
+ * Waits until a descriptor is ready. ready[0..max) receives the watched ones. Without a timeout
+ * (-1) a tick that finds all rings empty does not end the wait. Returns how many, or -errno; the
+ * caller decides about -EINTR.
  */
 int pev_session_wait(struct pev_session *session, int timeout_ms, int *ready, int max);
 

@@ -8,6 +8,8 @@ local symbol = require "perfev.base.lazy_module" "perfev.symbol"
 
 local M = {}
 
+local POLL_MS = 100 -- between two looks at a command that has no pidfd
+
 -- ---- timers, signals, other descriptors ----
 
 --- Starts a timer: { ns =, f = }.
@@ -149,7 +151,8 @@ end
 --- Waits, calls take_records if given, then calls the handlers of timers and other descriptors. Returns false if the
 -- wait fails.
 function M.wait_and_handle(session, timeout_ms, take_records)
-  local ready = table.pack(session.core:wait(timeout_ms))
+  local polled = session.child and not session.child:pidfd() -- before Linux 5.3
+  local ready = table.pack(session.core:wait(polled and timeout_ms < 0 and POLL_MS or timeout_ms))
   if ready.n == 3 and ready[1] == nil then
     session.failure = explain.refusal(ready[2], ready[3])
     return false
@@ -157,7 +160,7 @@ function M.wait_and_handle(session, timeout_ms, take_records)
   if take_records then take_records() end
   if session.closed or session:_is_forked() then return true end
   M.call_handlers(session, table.unpack(ready, 1, ready.n))
-  if session.child and not session.child:pidfd() then command.poll_status(session) end
+  if polled then command.poll_status(session) end
   return true
 end
 

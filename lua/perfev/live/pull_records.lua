@@ -30,7 +30,7 @@ local function start_next_round(session, round)
     session.looped = false
     return false
   end
-  if not event_loop.wait_and_handle(session, -1) then
+  if not event_loop.wait_and_handle(session, (session.stopping or session.cut) and 0 or -1) then
     session.cut = true
   elseif session.finished then
     return false

@@ -372,7 +372,7 @@ end
 function calls.epoll_wait(k, epfd, max, timeout_ms)
   local set = k.fds[epfd].set
   local deadline = timeout_ms >= 0 and k.now + timeout_ms * 1000000
-  k:_end_when_idle()
+  if k:_end_when_idle() then return {} end
   local found = ready(k, set, max)
   while #found == 0 do
     local time = next_time(k, set)

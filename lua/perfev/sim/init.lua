@@ -147,16 +147,21 @@ function Kernel:_next_plan_time()
 end
 
 -- At the end of a world its commands end, then the `idle` callback runs. A session that continues
--- afterwards is reported as endless, not as slow.
+-- afterwards is reported as endless, not as slow. Returns true at the first call of an end: the session looks
+-- whether `idle` has stopped it.
 function Kernel:_end_when_idle()
   if not self.idle or self.plans[1] then return end
-  local quiet = self.now - (self.last_plan or self.start)
+  local last = self.last_plan or self.start
+  local quiet = self.now - last
   if quiet < QUIET_NS then return end
   for pid, child in pairs(self.children) do
     if child.state == "running" then self:end_child(pid, 0) end
   end
   self.idle()
   if quiet > ENOUGH_NS then error("the world has nothing more to happen, and the session goes on", 0) end
+  local is_first = self.idle_since ~= last
+  self.idle_since = last
+  return is_first
 end
 
 -- ---- records ----
