@@ -3,6 +3,7 @@
 -- A word with a slash or ".lua" is a path. Any other word is the name of a built-in script. perfl never runs a file of
 -- the working directory by its bare name, and built-in scripts do not depend on the permissions of a checkout.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local other_tools = require("perfev.base.lazy_module") "perfl.other_tools"
 local escape = require "perfev.base.escape"
@@ -51,9 +52,8 @@ M.names = native.script_names
 local function not_found(name, verbs)
   local names, known = M.names(), {}
   for verb in pairs(verbs or {}) do known[#known + 1] = verb end
-  local near = core.nearest(name, table.move(names, 1, #names, #known + 1, known))
   local text = ("no script is named '%s'%s"):format(escape(name),
-    near and (" (did you mean '%s'?)"):format(near) or "")
+    (check.hint(name, table.move(names, 1, #names, #known + 1, known))))
   if native.exists(name) then
     return ("%s\na file of that name is in this directory\ntry: ./%s"):format(text, escape(name))
   end

@@ -398,7 +398,7 @@ describe("a condition", function()
       { 7, "a condition is a table such as" }, { {}, "not with nothing" }, { { x = 1 }, "\"x\" is not a position" },
       { { { "cpu", "==", 1 }, "or", { "cpu", "==", 2 } }, 'come first: {"or", {...}, {...}}' },
       { { { "cpu", "==", 1 }, { "cpu", "==", 2 } }, 'come first: {"and", {...}, {...}}' },
-      { { "cpu", "=", 1 }, 'cpu: "=" is no operator (did you mean "=="?)' }, { { "cpu", "==" }, "has 2 words" },
+      { { "cpu", "=", 1 }, 'cpu: "=" is no operator (did you mean \'==\'?)' }, { { "cpu", "==" }, "has 2 words" },
       { { "cpu", "==", 1, 2 }, "has 4 words" }, { { "cpu", "==", { 1 } }, 'a set is behind "in"' },
       { { "cpu", "in", 1 }, 'behind "in" is a list' }, { { "cpu", "in", { 1, "a" } }, "a set is of one type" },
       { { "cpu", "<", "a" }, '< is for integers, not for "a"' }, { { "cpu", "==", 0.5 }, "0.5 is not an integer" },

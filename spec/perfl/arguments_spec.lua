@@ -111,7 +111,7 @@ describe("every option takes or refuses by its name", function()
     end)
   end
 
-  for _, name in ipairs(require("perfev.tool.args").keys) do
+  for _, name in ipairs(require("perfev.base.check").names(require("perfev.option_tables.args").args_option)) do
     it(name .. " of perfev.args", function()
       each_named(name, function(value) return require("perfev.tool.args").check { { "--some", [name] = value } } end)
     end)
@@ -356,8 +356,8 @@ describe("a mistake is told at the caller's line", function()
     { 's:event { "cpu-clock", symbols = 0 }', "symbols must be true or false, not 0" },
     { 's:span { start = "cs", stop = "faults", by = { "tid", nil, "cpu" }, into = perfev.hist {} }',
       "by: element 2 must be a string" },
-    { 'perfev.hist_counter { "a:b", value = "args.x", unit = 5 }', "unit is a string, not a number" },
-    { 'perfev.hist_counter { "a:b", value = "args.x", low = 0.5 }', "low is an integer, not 0.5" },
+    { 'perfev.hist_counter { "a:b", value = "args.x", unit = 5 }', "unit must be a string, not 5" },
+    { 'perfev.hist_counter { "a:b", value = "args.x", low = 0.5 }', "low must be an integer, not 0.5" },
     { 'perfev.profile { values = { nil, "x" } }', "a value type is a name" },
     { 'perfev.profile { values = 5 }', "values must be a list of names" },
     -- before the start, or after the end

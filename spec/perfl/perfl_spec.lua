@@ -456,6 +456,7 @@ function S:run()
   self.finished = true
   return true
 end
+package.loaded["perfev.core"] = { exe = function() return "/" end }
 local P = { _VERSION = "0", args = require "perfev.tool.args" }
 function P.event() S.events = S.events + 1 end
 function P.run() return S:run() end
@@ -481,7 +482,6 @@ local native = {
 }
 package.loaded["perfev"], package.loaded["perfev.live.session"] = P, session
 package.loaded["perfl.core"] = native
-package.loaded["perfev.core"] = { exe = function() return "/" end }
 package.loaded["perfev.probe.tracefs_probes"] = { sweep_once = function() end }
 package.loaded["perfev.aggregate.aggregator"] = { unread = function() return {} end }
 package.loaded["perfl.verb.record"] = {

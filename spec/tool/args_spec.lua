@@ -79,7 +79,7 @@ describe("perfev.args without a runner", function()
     out:write(program)
     out:close()
     local cmd = { "lua5.4", file, table.unpack(words) }
-    local r = run(cmd, { env = { LUA_PATH = "lua/?.lua;;" } })
+    local r = run(cmd, { env = { LUA_PATH = "lua/?.lua;;", LUA_CPATH = "build/?.so;;" } })
     os.remove(file)
     return r
   end

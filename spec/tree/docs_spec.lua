@@ -199,7 +199,7 @@ describe("doc/api lists", function()
   end)
 
   it("what perfev.args understands", function()
-    same(set_of(require("perfev.tool.args").keys), first_column("`perfev.args(spec)`", "| key |"))
+    same(set_of(check.names(option_tables.args_option)), first_column("`perfev.args(spec)`", "| key |"))
   end)
 
   it("the fields of perf_event_attr, with the kernel that brought each", function()

@@ -3,6 +3,7 @@
 -- kernel can decide becomes the tracepoint's filter, so that it writes fewer records. The filter may pass more records
 -- than the condition, because C checks each record against the whole condition.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
@@ -103,7 +104,7 @@ local function read_comparison(one)
   if type(op) ~= "string" or not is_operator[op] then
     local near = meant[op] or type(op) == "string" and core.nearest(op, operators)
     fail("%s: %s is no operator%s\n  they are: %s", field, op == nil and "nothing" or quoted(op),
-      near and (" (did you mean \"%s\"?)"):format(near) or "", table.concat(operators, " "))
+      check.meant(near), table.concat(operators, " "))
   end
   if #one ~= 3 then
     fail('%s: a comparison is {"%s", "%s", VALUE}, this one has %d words', field, field, op, #one)

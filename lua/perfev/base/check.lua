@@ -175,7 +175,14 @@ function M.names(options)
   return names
 end
 
---- The end of a message about a word that is unknown: " (did you mean 'x'?)".
+--- The end of a message about a word for which there is a better one: " (did you mean 'x'?)".
+-- @tparam ?string near
+-- @tparam[opt=""] string otherwise  the end without one
+function M.meant(near, otherwise)
+  return near and (" (did you mean '%s'?)"):format(near) or otherwise or ""
+end
+
+--- The same for a word that is unknown.
 -- @param word                  as the caller has it
 -- @tparam {string,...} names   those that are known
 -- @tparam[opt=""] string otherwise  the end when none is near
@@ -183,7 +190,7 @@ end
 -- @treturn ?string             the nearest
 function M.hint(word, names, otherwise)
   local near = core.nearest(shown(word), names)
-  return near and (" (did you mean '%s'?)"):format(near) or otherwise or "", near
+  return M.meant(near, otherwise), near
 end
 
 local FEW = 12 -- names that a message lists when none is near

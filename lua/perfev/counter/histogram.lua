@@ -2,12 +2,14 @@
 -- No record is written or read; an event costs a comparison per bucket in the kernel.
 
 local agg = require "perfev.aggregate.aggregator"
+local check = require "perfev.base.check"
 local callback_fields = require "perfev.base.lazy_module" "perfev.record.callback_fields"
 local colon = require "perfev.base.method_guard"
 local counter = require "perfev.base.lazy_module" "perfev.counter.counter"
 local event = require "perfev.event.declaration"
 local filters = require "perfev.tracepoint.filter"
 local options = require "perfev.base.options"
+local own = require("perfev.option_tables.counter").hist_counter
 local where = require "perfev.aggregate.condition"
 
 local M = {}
@@ -15,19 +17,9 @@ local Hist = {}
 Hist.__index = Hist
 
 local MOST = 64 -- buckets: the kernel looks at each event with all of their filters
-local own = { value = true, low = true, high = true, step = true, where = true, title = true, unit = true }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
-end
-
-local function check_integer(spec, name, level)
-  local value = spec[name]
-  if value ~= nil and not (type(value) == "number" and math.tointeger(value)) then
-    fail(level, "hist_counter: %s is an integer, not %s", name, type(value) == "number" and value
-      or "a " .. type(value))
-  end
-  spec[name] = value and math.tointeger(value)
 end
 
 -- The limits of the buckets; one more bucket lies below the first limit and one above the last.
@@ -65,10 +57,11 @@ local function check_spec(spec, level)
   if type(spec.value) ~= "string" or not spec.value:find "^args%.." then
     fail(level, "hist_counter: value is a field of the payload, args.NAME")
   end
-  for _, name in ipairs { "low", "high", "step" } do check_integer(spec, name, level + 1) end
-  for _, name in ipairs { "title", "unit" } do
-    if spec[name] ~= nil and type(spec[name]) ~= "string" then
-      fail(level, "hist_counter: %s is a string, not a %s", name, type(spec[name]))
+  for name, t in pairs(own) do
+    if spec[name] ~= nil then
+      local read, why = check.value(name, t, spec[name])
+      if read == nil then fail(level, "hist_counter: %s", why) end
+      spec[name] = read
     end
   end
   if spec.where ~= nil then where.read(spec.where, "hist_counter: where", level + 1) end

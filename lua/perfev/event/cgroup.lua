@@ -2,6 +2,7 @@
 -- That is cgroup v1's perf_event if it is mounted, else cgroup2, where perf_event is built in. The kernel enables
 -- only one of them at a time (Documentation/admin-guide/cgroup-v2.rst, perf_event).
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
@@ -92,7 +93,7 @@ function M.find(path)
   local ok, _, code = core.list(dir)
   if ok then return dir end
   local near = suggest(root, below)
-  return fail(path, ("no such cgroup below %s%s"):format(root, near and (" (did you mean '%s'?)"):format(near) or ""),
+  return fail(path, ("no such cgroup below %s%s"):format(root, check.meant(near)),
     near or "ls " .. root, code == E.EACCES and code or E.ENOENT)
 end
 

@@ -241,8 +241,8 @@ local function refuse_unknown(node, name)
   if text then return nil, text, code end
   local system = tracefs.system_of(name)
   local near = system and system .. ":" .. name or core.nearest(name, names.all())
-  return nil, grammar.fault(node.source, node.at, ("no such event%s"):format(
-    near and (" (did you mean '%s'?)"):format(near) or ""), system and near or "perfl list"), E.ENOENT
+  return nil, grammar.fault(node.source, node.at, "no such event" .. check.meant(near),
+    system and near or "perfl list"), E.ENOENT
 end
 
 local kinds = {}

@@ -14,5 +14,9 @@ M.counter_event = {
   [1] = { "string", "an event string" }, name = "string", filter = "string", period = "*",
   optional = { "boolean | one of unsupported", "true, false or \"unsupported\"" },
 }
+-- perfev.hist_counter{}: these, and those of a counter for each of its buckets.
+M.hist_counter = {
+  value = "string", low = "integer", high = "integer", step = "integer", where = "*", title = "string", unit = "string",
+}
 
 return M

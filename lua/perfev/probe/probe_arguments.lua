@@ -8,6 +8,7 @@
 --   "n=+8(%si):u32"    any other location, in the syntax of tracefs
 --   "s:string"         text at the passed address
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local registers = require "perfev.record.registers"
 
@@ -75,7 +76,7 @@ local function read_type(word, text)
   end
   local near = suggest_type(word)
   return nil, ("args: '%s': unknown type '%s'%s"):format(text, word,
-    near and (" (did you mean '%s'?)"):format(near) or "; types are int, long, u64, string and the like")
+    check.meant(near, "; types are int, long, u64, string and the like"))
 end
 
 -- True if the text cannot end the definition or begin another.

@@ -92,7 +92,7 @@ function M.check_payload(event, what, wanted, format, fault)
     end
     local field, near = find(there, name)
     local why = field and fault and fault(field)
-    if not field then why = "no such field" .. (near and (" (did you mean 'args.%s'?)"):format(near) or "") end
+    if not field then why = "no such field" .. check.meant(near and "args." .. near) end
     if why then
       return nil, ("%s: %s: args.%s: %s\n  %s\n  try: perfl list -v %s"):format(event, what, name, why, listed(there),
         event), core.errno.EINVAL

@@ -3,9 +3,14 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
-local shown = require "perfev.base.show_value"
 
 local M = core.hooks
+
+check.define("errno", "an errno or its name", function(value)
+  return (math.type(value) == "integer" or core.errno[value]) and value or nil
+end)
+
+local call_options = { returns = "*", fails = "errno" }
 
 local Expected = {}
 Expected.__index = Expected
@@ -60,14 +65,11 @@ local function check_call(i, call, level)
     for name in pairs(M.real) do names[#names + 1] = name end
     error(("call %d: no hook is called '%s'%s"):format(i, call[1], (check.hint(call[1], names))), level + 1)
   end
-  if call.fails ~= nil and not (math.type(call.fails) == "integer" or core.errno[call.fails]) then
-    error(("call %d: fails = %s: must be an errno or its name"):format(i, shown(call.fails)), level + 1)
+  local options = {} -- the arguments between them may be nil
+  for key, value in pairs(call) do
+    if math.type(key) ~= "integer" then options[key] = value end
   end
-  for key in pairs(call) do
-    if math.type(key) ~= "integer" and key ~= "returns" and key ~= "fails" then
-      error(("call %d: unknown key '%s' (known: returns, fails)"):format(i, shown(key)), level + 1)
-    end
-  end
+  check.take(("call %d"):format(i), options, call_options, level + 2)
 end
 
 local function fits(value, wanted)

@@ -5,8 +5,9 @@
 -- below); without it the global `arg` is parsed, if there is one. Only then
 -- does this module print and exit, as argparse does.
 
+local check = require "perfev.base.check"
 local escape = require "perfev.base.escape"
-local raw = require "perfev.base.plain_copy"
+local option_tables = require "perfev.option_tables.args"
 local shown = require "perfev.base.show_value"
 local units = require "perfev.base.parse_units"
 
@@ -38,12 +39,6 @@ local converters = {
 -- How a default may be written when it is no string.
 local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
 
---- The keys of a declaration besides its name.
-M.keys = {
-  "help", "type", "default", "metavar", "choices", "required", "args", "many",
-}
-local top_keys = { "summary", "epilog", "all_cpus" }
-
 -- The caller's line: this module's own frames are not where the mistake is.
 local function complain(format, ...)
   local level = 2
@@ -54,16 +49,6 @@ local function complain(format, ...)
     level = level + 1
   end
   error(("perfev.args: " .. format):format(...), level)
-end
-
-local function check_key(key, known, where)
-  for _, name in ipairs(known) do
-    if key == name then return end
-  end
-  local found, core = pcall(require, "perfev.core")
-  local near = found and core.nearest(shown(key), known)
-  complain("%s has no '%s' (%s)", where, shown(key),
-    near and ("did you mean '%s'?"):format(near) or "it has " .. table.concat(known, ", "))
 end
 
 -- "--per-process -p" -> { "--per-process", "-p" }, "per_process"
@@ -116,52 +101,39 @@ local function check_default(option)
   complain("the default of %s is a %s, not a %s", option.label, type(default), option.kind)
 end
 
-local function check_choices(list, label)
-  if list == nil then return nil end
-  if type(list) ~= "table" then complain("%s: choices is a list, not %s", label, shown(list)) end
+local function texts_of(list)
   local out = {}
   for i = 1, rawlen(list) do out[i] = shown(rawget(list, i)) end
   return out
 end
 
-local function check_texts(declared, label)
-  for _, key in ipairs { "help", "metavar" } do
-    local text = declared[key]
-    if text ~= nil and type(text) ~= "string" then complain("%s: %s is a string, not %s", label, key, shown(text)) end
-  end
-end
-
 -- A declaration -> the form that the parsers use.
 local function check_option(declared)
-  declared = raw(declared)
-  if type(declared) ~= "table" or type(declared[1]) ~= "string" or not declared[1]:find("%S") then
+  local text = rawget(declared, 1)
+  if type(text) ~= "string" or not text:find "%S" then
     complain("each declaration is a table that begins with the option's name")
   end
-  local text = declared[1]
-  local option = { help = declared.help, required = declared.required, metavar = declared.metavar }
+  local option = {}
   if text:find("^%s*%-") then
     option.flags, option.name = split_flags(text)
     option.label = ("option '%s'"):format(option.flags[#option.flags])
   else
     if not text:find("^[%a_][%w_-]*$") then complain("'%s' is no name for an argument", text) end
     option.name = text:gsub("-", "_")
-    option.metavar = option.metavar or text:upper()
-    option.label = ("argument '%s'"):format(option.metavar)
+    option.metavar = rawget(declared, "metavar") or text:upper()
+    option.label = ("argument '%s'"):format(shown(option.metavar))
   end
-  for key in pairs(declared) do
-    if key ~= 1 then check_key(key, M.keys, option.label) end
-  end
-  check_texts(declared, option.label)
+  local why
+  declared, why = check.options(declared, option_tables.args_option)
+  if not declared then complain("%s: %s", option.label, why) end
+  if declared[2] then complain("%s: '%s' has no place behind the name", option.label, declared[2]) end
   local kind = declared.type
-  if kind ~= nil and not converters[kind] then
-    complain("%s: no type '%s' (there are string, integer, number, duration, size)",
-      option.label, shown(kind))
-  end
+  option.help, option.required, option.metavar = declared.help, declared.required, declared.metavar or option.metavar
   option.switch = option.flags and not kind and not declared.args and not declared.choices
     and not declared.metavar and not declared.many and (declared.default == nil or type(declared.default) == "boolean")
   option.kind = kind or "string"
   option.convert = converter_of(option.label, option.kind)
-  option.choices = check_choices(declared.choices, option.label)
+  option.choices = declared.choices and texts_of(declared.choices)
   option.least, option.most = 1, 1
   if declared.args then
     option.least, option.most = bounds_of(declared.args)
@@ -189,12 +161,10 @@ end
 --                 default, help, metavar, choices, required, many, least, most }, with
 --                 .summary, .epilog and .all_cpus
 function M.check(spec)
-  if type(spec) ~= "table" then complain("expected a table, got %s", type(spec)) end
-  spec = raw(spec)
+  local why
+  spec, why = check.options(spec, option_tables.args)
+  if not spec then complain("%s", why) end
   local declared, seen = { summary = spec.summary, epilog = spec.epilog, all_cpus = spec.all_cpus }, {}
-  for key in pairs(spec) do
-    if math.type(key) ~= "integer" then check_key(key, top_keys, "the declaration") end
-  end
   for _, written in ipairs(spec) do
     local option = check_option(written)
     for _, key in ipairs(option.flags or {}) do

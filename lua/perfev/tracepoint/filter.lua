@@ -2,6 +2,7 @@
 -- The kernel refuses every filter that is refused here, and may refuse others. Grammar:
 -- kernel/trace/trace_events_filter.c, predicate_parse() and parse_pred().
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
@@ -167,7 +168,7 @@ local function parse_predicate(text, at, fields)
   if not field then
     local near = nearest_field(fields, name)
     if near then
-      raise_correctable(text, at, at + #name - 1, near, "there is no field '%s' (did you mean '%s'?)", name, near)
+      raise_correctable(text, at, at + #name - 1, near, "there is no field '%s'%s", name, check.meant(near))
     end
     raise_fault(at, at + #name - 1, "there is no field '%s'", name)
   end

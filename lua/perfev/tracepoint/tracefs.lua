@@ -1,5 +1,6 @@
 --- Reads tracepoints from tracefs, at /sys/kernel/tracing or at /sys/kernel/debug/tracing.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
@@ -84,7 +85,7 @@ function M.find(system, name)
     local others = core.list(events .. "/" .. system) and ("perfl list '%s:*'"):format(system)
       or ("perfl list 'tracepoint', or, if it is a function of a program, uprobe:%s"):format(full_name)
     return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: %s"):format(full_name,
-      near and (" (did you mean '%s'?)"):format(near) or "", near or others), core.errno.ENOENT
+      check.meant(near), near or others), core.errno.ENOENT
   end
   local format = core.slurp(dir .. "/format")
   return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }

@@ -1,6 +1,7 @@
 --- perfl list: prints the events of this machine by name.
 
 local args = require "perfev.tool.args"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local perf_names = require "perfev.event.perf_names"
@@ -151,7 +152,7 @@ local function why_no_match(patterns)
     return ("%s\nthis kernel has no %s PMU (CONFIG_%s_EVENTS)"):format(text, pmu, pmu:upper())
   end
   local near = #patterns == 1 and not kind and nearest_event(patterns[1])
-  if near then return ("%s (did you mean '%s'?)\ntry: perfl list '%s'"):format(text, near, near) end
+  if near then return ("%s%s\ntry: perfl list '%s'"):format(text, check.meant(near), near) end
   local missing = #patterns == 1 and not kind and missing_event(patterns[1])
   if missing then return missing end
   if not kind or kind == titles.tracepoint then
