@@ -227,7 +227,8 @@ use.event = {
 use.counter = {
   function(c) return c:read() end, function(c) return c:delta() end, function(c) return c:enable() end,
   function(c) return c:disable() end, function(c) return c:reset() end, function(c) return c:add "page-faults" end,
-  function(c) return c:names() end, function(c) return c:close "page-faults" end, function(c) return c:start() end,
+  function(c) return c:names() end, function(c) return c:events() end,
+  function(c) return c:close "page-faults" end, function(c) return c:start() end,
   function(c) return c:measure(one_op) end, function(c) return tostring(c) end,
 }
 use.member = {

@@ -144,7 +144,7 @@ local function counters(with)
     local c <close> = assert(perfev.counter { "task-clock", "page-faults", pid = "self" })
     assert(c:read() and c:delta() and c:enable() and c:disable() and c:reset())
     assert(c:add "context-switches")
-    assert(c:member "page-faults":ids()[1] and c:names()[1])
+    assert(c:member "page-faults":ids()[1] and c:names()[1] and c:events()[1].name)
     assert(c:member "page-faults":send_signal "RTMIN+1")
     c:close "page-faults"
   end)

@@ -70,6 +70,7 @@ c:reset(name: string?, whole: boolean?): true!
 c:add(spec: string|perfev.CounterEventSpec): perfev.CounterEvent!
 c:member(name: string?): perfev.CounterEvent
 c:names(): string[]
+c:events(): table[]
 c:start(): true!
 c:wait(): perfev.Status!
 c:run(): perfev.Status!

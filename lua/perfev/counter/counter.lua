@@ -664,6 +664,24 @@ function Counter:names()
   return names
 end
 
+--- Its events in the order they were added, also those that were left out.
+-- @treturn {table,...}  `name`; `unit`, `scale`: of a PMU's event; `error`: why it was left out; `user_only`: true if
+--   its kernel part is not counted, for want of a right; `cpus`: the only CPUs that count it; `per_core`: true with the
+--   term percore; `tool`: its name if perf stat measures it itself, as duration_time
+function Counter:events()
+  local events = {}
+  for _, m in ipairs(self.list) do
+    local found = m.found or {}
+    if not m.hidden then
+      events[#events + 1] = {
+        name = m.name, unit = m.unit, scale = m.scale, error = m.error, user_only = m.user_only, tool = m.tool,
+        cpus = found.cpus and { table.unpack(found.cpus) }, per_core = found.words and found.words.percore,
+      }
+    end
+  end
+  return events
+end
+
 -- Refuses to add a string of several events: a list, a pattern, an event for each kind of CPU.
 local function check_single(m)
   local names = {}

@@ -337,8 +337,7 @@ end
 
 -- True if an event is counted on this CPU: a PMU that counts for several CPUs is read on one of them.
 local function is_on(m, cpu)
-  local cpus = m.found and m.found.cpus
-  return not cpus or has(cpus, cpu)
+  return not m.cpus or has(m.cpus, cpu)
 end
 
 -- "S0-D0-C1", as perf names the core that a CPU is a thread of.
@@ -386,9 +385,9 @@ function M.rows(counters, verb, measured, per_cpu)
   for _, c in ipairs(counters) do
     local cpus, readings = per_cpu and c:cpus() or { ALL }, {}
     for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu ~= ALL and cpu or nil)) end
-    for _, m in ipairs(c.list) do
+    for _, m in ipairs(c:events()) do
       local is_known = measured and measured[m.tool]
-      local by_core = per_cpu and m.found and m.found.words and m.found.words.percore
+      local by_core = per_cpu and m.per_core
       if by_core then
         local own = {}
         for _, cpu in ipairs(cpus) do own[#own + 1] = is_on(m, cpu) and cpu or nil end
