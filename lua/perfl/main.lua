@@ -46,9 +46,6 @@ local ways_to_choose = [[
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
 or -i FILE (a recording)]]
 
--- The capabilities for symbol lookup: CAP_SYS_PTRACE, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE; see src/base/rights.h.
-local CAPS_OF_NAMES = 1 << 19 | 1 << 34 | 1 << 40
-
 -- The one run of this program:
 --   words             options.scan's result
 --   name, path, text  of the script
@@ -324,7 +321,7 @@ local function configure(s)
     record = opts.record, compress = opts.compress or nil,
     switch_output = opts.switch_output, jobs = opts.jobs,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
-    on_open = function(names) core.capset(names and CAPS_OF_NAMES or 0) end,
+    on_open = function(names) core.capset(names and core.caps_of_names or 0) end,
     exclude_self = true, many = opts.many, events = not run.recording and opts.events or nil, log = log,
     watch = { native.signal_fd(), function()
       native.heed()

@@ -19,7 +19,7 @@ local where = lazy "perfev.aggregate.condition"
 local M = {}
 
 local TYPE = names.TYPE
-local DEFAULT_FREQ = 4000 -- perf record's
+M.DEFAULT_FREQ = 4000 -- perf record's
 local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
 local FIXED_TYPES = 5 -- enum perf_type_id: higher types are assigned when a PMU registers
 
@@ -239,7 +239,7 @@ local function kind_defaults(fields, found, read)
   else
     if found.type == TYPE.software and faults[found.config] then table.insert(fields.sample_type, "addr") end
     fields.freq = true
-    fields.sample_freq = DEFAULT_FREQ
+    fields.sample_freq = M.DEFAULT_FREQ
   end
   for _, bit in ipairs(found.sample_type or {}) do table.insert(fields.sample_type, bit) end
   -- With a list of fields only these are sampled; the registers that hold a payload belong to them.
@@ -332,10 +332,10 @@ end
 
 -- The kernel lowers its limit under load; the default frequency must not fail because of it.
 local function clamp_default_freq(fields, spec, found)
-  if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq then return end
+  if fields.sample_freq ~= M.DEFAULT_FREQ or spec.freq or spec.sample_freq then return end
   found.is_sampled = true
   local most = math.tointeger(tonumber((core.slurp("/proc/sys/kernel/perf_event_max_sample_rate"))))
-  if most and most < DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
+  if most and most < M.DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
 end
 
 -- A value that every kernel refuses is a mistake of the declaration.

@@ -4,6 +4,7 @@
 -- Documentation/admin-guide/perf-security.rst.
 
 local core = require "perfev.core"
+local declaration = require "perfev.event.declaration"
 local explain = require "perfev.event.explain_refusal"
 local kernels = require "perfev.event.kernel_versions"
 local tracefs = require "perfev.tracepoint.tracefs"
@@ -15,7 +16,6 @@ local host = require "perfev.base.host_rights"
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
 local CAPABILITIES = { dac_override = 1, ipc_lock = 14, sys_ptrace = 19, sys_admin = 21, syslog = 34, perfmon = 38 }
 local DEFAULT_RING = 2 << 20
-local DEFAULT_FREQ = 4000
 local DEFAULT_STACK = 127
 
 -- ---- the user and the machine ----
@@ -228,7 +228,7 @@ end
 local function check_rate()
   local most = host.number_of("/proc/sys/kernel/perf_event_max_sample_rate")
   if not most then return { ok = false, text = "unknown", fix = "a kernel with CONFIG_PERF_EVENTS=y" } end
-  return { ok = most >= DEFAULT_FREQ, text = ("at most %d Hz"):format(most),
+  return { ok = most >= declaration.DEFAULT_FREQ, text = ("at most %d Hz"):format(most),
            fix = "sudo sysctl kernel.perf_event_max_sample_rate=100000" }
 end
 

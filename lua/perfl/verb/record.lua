@@ -2,6 +2,7 @@
 
 local args = require "perfev.tool.args"
 local core = require "perfev.core"
+local declaration = require "perfev.event.declaration"
 local escape = require "perfev.base.escape"
 local command_line = require "perfl.command_line"
 local perfev = require "perfev"
@@ -56,7 +57,8 @@ local own = {
   { "-e --event", into = "events", metavar = "EVENTS", many = true,
     help = "sample these events, named as for perf record (default: cycles)" },
   { "-F --freq", into = "freq", metavar = "HZ", convert = parse_frequency,
-    help = "take HZ samples a second (default: 4000); max: as many as the kernel allows" },
+    help = ("take HZ samples a second (default: %d); max: as many as the kernel allows")
+      :format(declaration.DEFAULT_FREQ) },
   { "-c --count", into = "period", metavar = "N", convert = parse_positive "period",
     help = "take a sample every N events" },
   { "-g", into = "callchain", help = "record call chains" },

@@ -351,4 +351,6 @@ void l_system_register(lua_State *L)
 	luaL_setfuncs(L, functions, 0);
 	push_signals(L);
 	lua_setfield(L, -2, "signals");
+	lua_pushinteger(L, (lua_Integer)PEV_CAPS_NAMES);
+	lua_setfield(L, -2, "caps_of_names");
 }
