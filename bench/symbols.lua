@@ -1,5 +1,5 @@
 -- symbols.lua - makes a program with more than 50 MB of symbols and a recording, to measure symbol lookup.
--- lua5.4 bench/symbols.lua DIR, run by `make bench`, writes DIR/symbols, .data and .addresses
+-- lua5.4 bench/symbols.lua DIR, run by `make bench`, writes DIR/symbols and DIR/symbols.data
 --
 -- The program's functions never run; the recording has one sample in each of many functions, spread over the file.
 
@@ -7,7 +7,7 @@ local perfdata = require "spec.support.perfdata"
 
 local FUNCTIONS, ADDRESSES, SIZE = 600000, 20000, 32
 local dir = arg[1]
-local program, recording, addresses = dir .. "/symbols", dir .. "/symbols.data", dir .. "/symbols.addresses"
+local program, recording = dir .. "/symbols", dir .. "/symbols.data"
 
 local function capture(command)
   local pipe <close> = assert(io.popen(command))
@@ -62,14 +62,12 @@ local function make_recording()
   add { type = "comm", comm = "symbols" }
   add { type = "mmap2", misc = USER, addr = base, len = FUNCTIONS * SIZE + 0x2000, pgoff = 0x1000, maj = 0, min = 0,
     ino = 0, ino_generation = 0, prot = 5, flags = 2, filename = path }
-  local list, time = assert(io.open(addresses, "w")), 1
+  local time = 1
   for ip in sampled(first) do
     time = time + 1000
     builder:add { type = "sample", misc = USER, ip = ip, pid = 7, tid = 7, time = time, period = 1,
       callchain = { CHAIN, ip } }
-    list:write(("0x%x\n"):format(ip))
   end
-  list:close()
   local file <close> = assert(io.open(recording, "wb"))
   file:write(builder:file { [3] = builder:string "bench", [6] = builder:string "x86_64",
     [12] = builder:event_desc() })

@@ -22,7 +22,6 @@ return function(bench)
     { "perf script -F ip,sym", ("perf script -i %s -F ip,sym"):format(recording), missing = perf },
     { "perf report --stdio -g none", ("perf report -i %s --stdio -g none --no-children"):format(recording),
       missing = perf },
-    { "addr2line -f -C", ("addr2line -f -C -e %s @%s.addresses"):format(program, program) },
   }
   for _, row in ipairs(rows) do row.check = check end
   return { { title = "Names of 20,000 addresses among 600,000 functions, 59 MB of symbols", unit = "s", scale = 1,
