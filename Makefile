@@ -423,7 +423,7 @@ $(BUILD)/types/perfev/%.lua: src/gen/types.lua
 
 # Files of the tree that a program in src/gen writes; spec/tree/generated_spec.lua compares them.
 GENERATED := errors:doc/errors.md reference:doc/reference.md \
-	syscalls:lua/perfev/tracepoint/syscalls.lua
+	syscall_numbers:lua/perfev/tracepoint/syscall_numbers.lua
 generated: all ## write the generated files of the tree anew
 	@export LUA_CPATH='$(BUILD)/?.so' LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua'; \
 	for f in $(GENERATED); do $(LUA) src/gen/$${f%%:*}.lua > $(BUILD)/generated && \

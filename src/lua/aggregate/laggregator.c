@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lua/aggregate/lcondition.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.aggregator"
 
@@ -197,11 +198,9 @@ void l_agg_register(lua_State *L)
 	lua_pushvalue(L, -1);
 	lua_setfield(L, -4, "aggregator_methods");
 	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
+	l_set_boolean(L, "__metatable", 0);
 	lua_pop(L, 1);
-	lua_pushcfunction(L, l_aggregator);
-	lua_setfield(L, -2, "aggregator");
+	l_set_function(L, "aggregator", l_aggregator);
 }
 
 void l_agg_add_methods(lua_State *L, const luaL_Reg *more_methods, const luaL_Reg *more_metamethods)

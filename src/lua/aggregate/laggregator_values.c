@@ -6,6 +6,7 @@
 #include <lauxlib.h>
 
 #include "lua/aggregate/laggregator_keys.h"
+#include "lua/base/lset.h"
 
 /* ---- adding values ---- */
 
@@ -153,12 +154,6 @@ static int l_agg_delta(lua_State *L)
 
 /* ---- reading values ---- */
 
-static void set_integer(lua_State *L, const char *name, uint64_t value)
-{
-	lua_pushinteger(L, (lua_Integer)value);
-	lua_setfield(L, -2, name);
-}
-
 /* Pushes the buckets from the first to the last that is not empty. */
 static void push_buckets(lua_State *L, const struct pev_agg *agg, const struct pev_buckets *buckets)
 {
@@ -174,10 +169,10 @@ static void push_buckets(lua_State *L, const struct pev_agg *agg, const struct p
 
 		lua_createtable(L, 0, 3);
 		if (bounds.has_low)
-			set_integer(L, "low", (uint64_t)bounds.low);
+			l_set_u64(L, "low", (uint64_t)bounds.low);
 		if (bounds.has_high)
-			set_integer(L, "high", (uint64_t)bounds.high);
-		set_integer(L, "count", buckets->n[i]);
+			l_set_u64(L, "high", (uint64_t)bounds.high);
+		l_set_u64(L, "count", buckets->n[i]);
 		lua_rawseti(L, -2, (lua_Integer)(i - first) + 1);
 	}
 }
@@ -190,17 +185,17 @@ static void push_quantiles(lua_State *L, const struct pev_cell *cell)
 	} usual[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p999", 0.999 } };
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
-		set_integer(L, usual[i].name, (uint64_t)pev_agg_quantile(cell, usual[i].q));
+		l_set_u64(L, usual[i].name, (uint64_t)pev_agg_quantile(cell, usual[i].q));
 }
 
 /* { count =, sum =, avg =, min =, max =[, buckets =][, p50 = ...] } */
 static void push_table(lua_State *L, const struct pev_agg *agg, const struct pev_cell *cell)
 {
 	lua_createtable(L, 0, 9);
-	set_integer(L, "count", cell->n);
-	set_integer(L, "sum", (uint64_t)pev_cell_sum(cell));
-	set_integer(L, "min", (uint64_t)cell->min);
-	set_integer(L, "max", (uint64_t)cell->max);
+	l_set_u64(L, "count", cell->n);
+	l_set_u64(L, "sum", (uint64_t)pev_cell_sum(cell));
+	l_set_u64(L, "min", (uint64_t)cell->min);
+	l_set_u64(L, "max", (uint64_t)cell->max);
 	lua_pushnumber(L, pev_cell_mean(cell));
 	lua_setfield(L, -2, "avg");
 	if (agg->config.kind == PEV_AGG_QUANTILE) {
@@ -219,8 +214,8 @@ static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev
 		break;
 	case PEV_AGG_TOP:
 		lua_createtable(L, 0, 2);
-		set_integer(L, "count", cell->n);
-		set_integer(L, "error", cell->sum_low);
+		l_set_u64(L, "count", cell->n);
+		l_set_u64(L, "error", cell->sum_low);
 		break;
 	case PEV_AGG_SUM:
 		lua_pushinteger(L, pev_cell_sum(cell));
@@ -343,9 +338,9 @@ static int l_agg_uncounted(lua_State *L)
 	lua_newtable(L);
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		if (self->absent[i])
-			set_integer(L, i ? self->by[i - 1] : value, self->absent[i]);
+			l_set_u64(L, i ? self->by[i - 1] : value, self->absent[i]);
 	if (self->undecided)
-		set_integer(L, "where", self->undecided);
+		l_set_u64(L, "where", self->undecided);
 	return 1;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "lua/base/lclass.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.condition"
 
@@ -129,10 +130,8 @@ static int l_condition(lua_State *L)
 void l_condition_register(lua_State *L)
 {
 	l_class(L, TYPENAME, NULL, NULL);
-	lua_pushcfunction(L, l_condition);
-	lua_setfield(L, -2, "condition");
-	lua_pushcfunction(L, l_value_kind);
-	lua_setfield(L, -2, "value_kind");
+	l_set_function(L, "condition", l_condition);
+	l_set_function(L, "value_kind", l_value_kind);
 }
 
 /* ---- once per record ---- */

@@ -6,6 +6,7 @@
 #include <lauxlib.h>
 
 #include "lua/base/lclass.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.span"
 
@@ -146,8 +147,7 @@ static int l_span_counts(lua_State *L)
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		if (!counts[i].n && !counts[i].always)
 			continue;
-		lua_pushinteger(L, (lua_Integer)counts[i].n);
-		lua_setfield(L, -2, counts[i].name);
+		l_set_u64(L, counts[i].name, counts[i].n);
 	}
 	return 1;
 }
@@ -155,8 +155,6 @@ static int l_span_counts(lua_State *L)
 void l_span_register(lua_State *L)
 {
 	l_class(L, TYPENAME, NULL, l_span_gc);
-	lua_pushcfunction(L, l_span);
-	lua_setfield(L, -2, "span");
-	lua_pushcfunction(L, l_span_counts);
-	lua_setfield(L, -2, "span_counts");
+	l_set_function(L, "span", l_span);
+	l_set_function(L, "span_counts", l_span_counts);
 }

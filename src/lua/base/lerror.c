@@ -2,6 +2,7 @@
  * lerror.c - see lerror.h.
  */
 #include "lua/base/lerror.h"
+#include "lua/base/lset.h"
 
 #include <errno.h>
 #include <lauxlib.h>
@@ -57,19 +58,14 @@ static int push_fields(lua_State *L, const struct pev_err *err)
 	if (err->remedy) {
 		lua_pushlstring(L, err->text, err->remedy - 2); /* "; " */
 		lua_setfield(L, -2, "cause");
-		lua_pushstring(L, err->text + err->remedy);
-		lua_setfield(L, -2, "remedy");
+		l_set_string(L, "remedy", err->text + err->remedy);
 	}
 	if (err->operation == PEV_OP_OTHER)
 		return 1;
-	lua_pushstring(L, operations[err->operation]);
-	lua_setfield(L, -2, "operation");
-	lua_pushinteger(L, err->pid);
-	lua_setfield(L, -2, "pid");
-	lua_pushinteger(L, err->cpu);
-	lua_setfield(L, -2, "cpu");
-	lua_pushinteger(L, (lua_Integer)err->bytes);
-	lua_setfield(L, -2, "bytes");
+	l_set_string(L, "operation", operations[err->operation]);
+	l_set_integer(L, "pid", err->pid);
+	l_set_integer(L, "cpu", err->cpu);
+	l_set_u64(L, "bytes", err->bytes);
 	return 1;
 }
 
@@ -190,8 +186,7 @@ static void push_errno(lua_State *L)
 
 		if (name[1] == '?')
 			continue;
-		lua_pushinteger(L, code);
-		lua_setfield(L, -2, name);
+		l_set_integer(L, name, code);
 		lua_pushstring(L, name);
 		lua_rawseti(L, -2, code);
 	}

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "lua/base/lerror.h"
+#include "lua/base/lset.h"
 
 #define ATTR_TYPE "perfev.attr"
 #define DUMP_MAX 8192 /* about 80 lines of at most 80 columns */
@@ -259,12 +260,9 @@ static int l_fields(lua_State *L)
 	lua_newtable(L);
 	for (const struct pev_attr_field *f = pev_attr_fields; f->name; f++) {
 		lua_createtable(L, 0, 4);
-		lua_pushstring(L, f->name);
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, f->since);
-		lua_setfield(L, -2, "since");
-		lua_pushinteger(L, f->width ? f->width : f->size * 8);
-		lua_setfield(L, -2, "width");
+		l_set_string(L, "name", f->name);
+		l_set_string(L, "since", f->since);
+		l_set_integer(L, "width", f->width ? f->width : f->size * 8);
 		if (f->bits) {
 			push_bits(L, f->bits, false);
 			lua_setfield(L, -2, "bits");
@@ -453,8 +451,7 @@ void l_attr_register(lua_State *L)
 	luaL_newlib(L, methods);
 	lua_pushcclosure(L, l_index, 1);
 	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
+	l_set_boolean(L, "__metatable", 0);
 	lua_pop(L, 1);
 	luaL_setfuncs(L, functions, 0);
 }

@@ -11,36 +11,25 @@
 
 #include "event/pfm.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lset.h"
 
 int luaopen_perfev_pfm(lua_State *L);
-
-static void set_integer(lua_State *L, const char *name, uint64_t value)
-{
-	lua_pushinteger(L, (lua_Integer)value);
-	lua_setfield(L, -2, name);
-}
-
-static void set_flag(lua_State *L, const char *name, bool value)
-{
-	lua_pushboolean(L, value);
-	lua_setfield(L, -2, name);
-}
 
 static void push_event(lua_State *L, const struct pev_pfm_event *event)
 {
 	lua_createtable(L, 0, 13);
-	set_integer(L, "type", event->type);
-	set_integer(L, "config", event->config);
-	set_integer(L, "config1", event->config1);
-	set_integer(L, "config2", event->config2);
-	set_integer(L, "precise_ip", (uint64_t)event->precise_ip);
-	set_flag(L, "exclude_user", event->exclude_user);
-	set_flag(L, "exclude_kernel", event->exclude_kernel);
-	set_flag(L, "exclude_hv", event->exclude_hv);
-	set_flag(L, "exclude_host", event->exclude_host);
-	set_flag(L, "exclude_guest", event->exclude_guest);
-	set_flag(L, "pinned", event->pinned);
-	set_flag(L, "exclusive", event->exclusive);
+	l_set_u64(L, "type", event->type);
+	l_set_u64(L, "config", event->config);
+	l_set_u64(L, "config1", event->config1);
+	l_set_u64(L, "config2", event->config2);
+	l_set_u64(L, "precise_ip", (uint64_t)event->precise_ip);
+	l_set_boolean(L, "exclude_user", event->exclude_user);
+	l_set_boolean(L, "exclude_kernel", event->exclude_kernel);
+	l_set_boolean(L, "exclude_hv", event->exclude_hv);
+	l_set_boolean(L, "exclude_host", event->exclude_host);
+	l_set_boolean(L, "exclude_guest", event->exclude_guest);
+	l_set_boolean(L, "pinned", event->pinned);
+	l_set_boolean(L, "exclusive", event->exclusive);
 }
 
 /* encode(text) -> { type =, config =, …, full = } | nil, why, errno */
@@ -71,13 +60,11 @@ static int l_pmus(lua_State *L)
 		if (rc == 0)
 			continue;
 		lua_createtable(L, 0, 5);
-		set_integer(L, "id", (uint64_t)i);
-		set_integer(L, "events", (uint64_t)pmu.nr);
-		set_flag(L, "here", pmu.here);
-		lua_pushstring(L, pmu.name);
-		lua_setfield(L, -2, "name");
-		lua_pushstring(L, pmu.about);
-		lua_setfield(L, -2, "about");
+		l_set_u64(L, "id", (uint64_t)i);
+		l_set_u64(L, "events", (uint64_t)pmu.nr);
+		l_set_boolean(L, "here", pmu.here);
+		l_set_string(L, "name", pmu.name);
+		l_set_string(L, "about", pmu.about);
 		lua_rawseti(L, -2, ++nr);
 	}
 	return 1;

@@ -15,6 +15,7 @@
 #include "lua/hooks/lmemory.h"
 #include "lua/hooks/lreal.h"
 #include "lua/hooks/lsyscall.h"
+#include "lua/base/lset.h"
 
 #define HOOKS_TYPE "perfev.hooks"
 #define STACK_KEY "perfev.hooks.stack"     /* registry: list of hook sets */
@@ -213,8 +214,7 @@ static int l_system_calls(lua_State *L)
 		lua_Integer given = 0;
 
 		lua_createtable(L, 0, 4);
-		lua_pushstring(L, call->name);
-		lua_setfield(L, -2, "name");
+		l_set_string(L, "name", call->name);
 		lua_newtable(L);
 		for (int i = 0; call->parameters[i].kind; i++) {
 			if (!call->parameters[i].kind->push)
@@ -223,10 +223,8 @@ static int l_system_calls(lua_State *L)
 			lua_rawseti(L, -2, ++given);
 		}
 		lua_setfield(L, -2, "parameters");
-		lua_pushstring(L, call->returns);
-		lua_setfield(L, -2, "returns");
-		lua_pushstring(L, call->text);
-		lua_setfield(L, -2, "text");
+		l_set_string(L, "returns", call->returns);
+		l_set_string(L, "text", call->text);
 		lua_rawseti(L, -2, ++nr);
 	}
 	return 1;
@@ -251,8 +249,7 @@ void l_hooks_register(lua_State *L)
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 	lua_rawsetp(L, LUA_REGISTRYINDEX, &names_key);
-	lua_pushcfunction(L, l_system_calls);
-	lua_setfield(L, -2, "system_calls");
+	l_set_function(L, "system_calls", l_system_calls);
 	luaL_newlib(L, functions);
 	l_memory_register(L);
 	l_real_push(L);

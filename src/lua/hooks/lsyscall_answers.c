@@ -12,6 +12,7 @@
 #include "lua/base/lblock.h"
 #include "lua/base/lerror.h"
 #include "lua/hooks/lsyscall.h"
+#include "lua/base/lset.h"
 
 /* The place of the last parameter, to which most calls write their output. */
 static int last_parameter(const struct l_sys_call *call)
@@ -301,16 +302,11 @@ static int64_t ask_stat(struct l_hooks *h, const struct l_sys_call *call, void *
 void l_stat_push(lua_State *L, const struct pev_stat *st)
 {
 	lua_createtable(L, 0, 5);
-	lua_pushinteger(L, (lua_Integer)st->dev);
-	lua_setfield(L, -2, "dev");
-	lua_pushinteger(L, (lua_Integer)st->ino);
-	lua_setfield(L, -2, "ino");
-	lua_pushinteger(L, st->mode);
-	lua_setfield(L, -2, "mode");
-	lua_pushinteger(L, st->uid);
-	lua_setfield(L, -2, "uid");
-	lua_pushinteger(L, (lua_Integer)st->size);
-	lua_setfield(L, -2, "size");
+	l_set_u64(L, "dev", st->dev);
+	l_set_u64(L, "ino", st->ino);
+	l_set_integer(L, "mode", st->mode);
+	l_set_integer(L, "uid", st->uid);
+	l_set_u64(L, "size", st->size);
 }
 
 static int give_stat(lua_State *L, struct l_sys_room *room, int64_t rc)

@@ -18,6 +18,7 @@
 #include "lua/event/lattr.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/hooks/lsyscall.h"
+#include "lua/base/lset.h"
 
 static int path_result(lua_State *L, int rc, const char *path)
 {
@@ -336,14 +337,11 @@ static void push_signals(lua_State *L)
 
 	lua_createtable(L, 0, sizeof(signals) / sizeof(signals[0]) + 2);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		lua_pushinteger(L, signals[i].number);
-		lua_setfield(L, -2, signals[i].name);
+		l_set_integer(L, signals[i].name, signals[i].number);
 	}
 	/* Real-time signals that the C library leaves free: queued, not merged. */
-	lua_pushinteger(L, SIGRTMIN);
-	lua_setfield(L, -2, "RTMIN");
-	lua_pushinteger(L, SIGRTMAX);
-	lua_setfield(L, -2, "RTMAX");
+	l_set_integer(L, "RTMIN", SIGRTMIN);
+	l_set_integer(L, "RTMAX", SIGRTMAX);
 }
 
 void l_system_register(lua_State *L)
@@ -351,6 +349,5 @@ void l_system_register(lua_State *L)
 	luaL_setfuncs(L, functions, 0);
 	push_signals(L);
 	lua_setfield(L, -2, "signals");
-	lua_pushinteger(L, (lua_Integer)PEV_CAPS_NAMES);
-	lua_setfield(L, -2, "caps_of_names");
+	l_set_u64(L, "caps_of_names", PEV_CAPS_NAMES);
 }

@@ -12,6 +12,7 @@
 #include "lua/record/largs.h"
 #include "lua/base/lclass.h"
 #include "lua/perfdata/lreader.h"
+#include "lua/base/lset.h"
 
 #define FORMAT "perfev.format"
 
@@ -218,12 +219,9 @@ static int l_payload_forms(lua_State *L)
 	for (uint32_t i = 0; i < nr; i++) {
 		lua_pushlstring(L, rows[i].name.p, pev_span_len(rows[i].name));
 		lua_createtable(L, 0, 3);
-		lua_pushinteger(L, rows[i].form.bytes);
-		lua_setfield(L, -2, "bytes");
-		lua_pushboolean(L, rows[i].form.flags & PEV_TP_SIGNED);
-		lua_setfield(L, -2, "signed");
-		lua_pushboolean(L, rows[i].form.flags & PEV_TP_HEX);
-		lua_setfield(L, -2, "hex");
+		l_set_integer(L, "bytes", rows[i].form.bytes);
+		l_set_boolean(L, "signed", rows[i].form.flags & PEV_TP_SIGNED);
+		l_set_boolean(L, "hex", rows[i].form.flags & PEV_TP_HEX);
 		lua_rawset(L, 3);
 	}
 	return 1;
@@ -232,8 +230,6 @@ static int l_payload_forms(lua_State *L)
 void l_payload_register(lua_State *L)
 {
 	l_class(L, FORMAT, NULL, l_format_gc);
-	lua_pushcfunction(L, l_payload_forms);
-	lua_setfield(L, -2, "payload_forms");
-	lua_pushcfunction(L, l_payload);
-	lua_setfield(L, -2, "payload");
+	l_set_function(L, "payload_forms", l_payload_forms);
+	l_set_function(L, "payload", l_payload);
 }

@@ -23,6 +23,7 @@
 #include "lua/symbol/lstack_table.h"
 #include "lua/record/ltask.h"
 #include "lua/record/lrecord.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME L_READER
 #define NR_VIEWS 2 /* used in turn to detect a kept view; see lrecord.h */
@@ -602,18 +603,6 @@ static int l_kernel_map(lua_State *L)
 
 /* ---- facts ---- */
 
-static void set_integer(lua_State *L, const char *name, uint64_t value)
-{
-	lua_pushinteger(L, (lua_Integer)value);
-	lua_setfield(L, -2, name);
-}
-
-static void set_boolean(lua_State *L, const char *name, bool value)
-{
-	lua_pushboolean(L, value);
-	lua_setfield(L, -2, name);
-}
-
 /* d:facts() -> { pipe=, big=, version=, size=, files=, data=, data_end=, attr_size=, damage= } */
 static int l_facts(lua_State *L)
 {
@@ -621,16 +610,15 @@ static int l_facts(lua_State *L)
 	const struct pev_reader_facts *facts = pev_reader_facts(self->reader);
 
 	lua_createtable(L, 0, 9);
-	set_boolean(L, "pipe", facts->pipe);
-	set_boolean(L, "big", facts->big_endian);
-	set_integer(L, "version", (uint64_t)facts->version);
-	set_integer(L, "size", facts->size);
-	set_integer(L, "files", facts->files);
-	set_integer(L, "data", facts->data);
-	set_integer(L, "data_end", facts->data_end);
-	set_integer(L, "attr_size", facts->attr_size);
-	lua_pushstring(L, pev_reader_damage(self->reader));
-	lua_setfield(L, -2, "damage");
+	l_set_boolean(L, "pipe", facts->pipe);
+	l_set_boolean(L, "big", facts->big_endian);
+	l_set_u64(L, "version", (uint64_t)facts->version);
+	l_set_u64(L, "size", facts->size);
+	l_set_u64(L, "files", facts->files);
+	l_set_u64(L, "data", facts->data);
+	l_set_u64(L, "data_end", facts->data_end);
+	l_set_u64(L, "attr_size", facts->attr_size);
+	l_set_string(L, "damage", pev_reader_damage(self->reader));
 	return 1;
 }
 
@@ -641,22 +629,22 @@ static int l_totals(lua_State *L)
 	const struct pev_reader_totals *totals = pev_reader_totals(self->reader);
 
 	lua_createtable(L, 0, 20);
-	set_integer(L, "bytes", totals->bytes);
-	set_integer(L, "records", totals->records);
-	set_integer(L, "rounds", totals->rounds);
-	set_integer(L, "forced", totals->forced);
-	set_integer(L, "late", totals->late);
-	set_integer(L, "unknown_id", totals->unknown_id);
-	set_integer(L, "ambiguous", totals->ambiguous);
-	set_integer(L, "shared_ids", totals->shared_ids);
-	set_integer(L, "malformed", totals->malformed);
-	set_integer(L, "lost", totals->lost);
-	set_integer(L, "lost_samples", totals->lost_samples);
-	set_integer(L, "compressed", totals->compressed);
-	set_integer(L, "inflated", totals->inflated);
-	set_integer(L, "auxtrace", totals->auxtrace);
-	set_integer(L, "memory", totals->blocks);
-	set_integer(L, "other_types", totals->other_types);
+	l_set_u64(L, "bytes", totals->bytes);
+	l_set_u64(L, "records", totals->records);
+	l_set_u64(L, "rounds", totals->rounds);
+	l_set_u64(L, "forced", totals->forced);
+	l_set_u64(L, "late", totals->late);
+	l_set_u64(L, "unknown_id", totals->unknown_id);
+	l_set_u64(L, "ambiguous", totals->ambiguous);
+	l_set_u64(L, "shared_ids", totals->shared_ids);
+	l_set_u64(L, "malformed", totals->malformed);
+	l_set_u64(L, "lost", totals->lost);
+	l_set_u64(L, "lost_samples", totals->lost_samples);
+	l_set_u64(L, "compressed", totals->compressed);
+	l_set_u64(L, "inflated", totals->inflated);
+	l_set_u64(L, "auxtrace", totals->auxtrace);
+	l_set_u64(L, "memory", totals->blocks);
+	l_set_u64(L, "other_types", totals->other_types);
 	lua_newtable(L);
 	for (size_t i = 0; i < sizeof(totals->types) / sizeof(totals->types[0]); i++) {
 		if (!totals->types[i])
@@ -699,9 +687,9 @@ static int l_sections(lua_State *L)
 		const struct pev_file_section *section = pev_reader_section_at(self->reader, i);
 
 		lua_createtable(L, 0, 3);
-		set_integer(L, "id", section->id);
-		set_integer(L, "offset", section->offset);
-		set_integer(L, "size", section->size);
+		l_set_u64(L, "id", section->id);
+		l_set_u64(L, "offset", section->offset);
+		l_set_u64(L, "size", section->size);
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 	return 1;
@@ -766,6 +754,5 @@ static const luaL_Reg methods[] = {
 void l_reader_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, l_close);
-	lua_pushcfunction(L, l_reader);
-	lua_setfield(L, -2, "reader");
+	l_set_function(L, "reader", l_reader);
 }

@@ -14,6 +14,7 @@
 #include "lua/base/lerror.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/base/loption.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.core.writer"
 
@@ -230,15 +231,11 @@ static int l_writer_samples(lua_State *L)
 static void push_map(lua_State *L, const struct pev_content_summary_map *map)
 {
 	lua_createtable(L, 0, 5);
-	lua_pushstring(L, map->filename);
-	lua_setfield(L, -2, "filename");
-	lua_pushinteger(L, map->misc);
-	lua_setfield(L, -2, "misc");
-	lua_pushinteger(L, map->pid);
-	lua_setfield(L, -2, "pid");
+	l_set_string(L, "filename", map->filename);
+	l_set_integer(L, "misc", map->misc);
+	l_set_integer(L, "pid", map->pid);
 	if (map->has_ino) {
-		lua_pushinteger(L, (lua_Integer)map->ino);
-		lua_setfield(L, -2, "ino");
+		l_set_u64(L, "ino", map->ino);
 	}
 	if (map->build_id_len) {
 		lua_pushlstring(L, (const char *)map->build_id, map->build_id_len);
@@ -317,6 +314,5 @@ static const luaL_Reg methods[] = {
 void l_writer_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, l_writer_gc);
-	lua_pushcfunction(L, l_writer);
-	lua_setfield(L, -2, "writer");
+	l_set_function(L, "writer", l_writer);
 }

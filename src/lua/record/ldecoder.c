@@ -22,6 +22,7 @@
 #include "lua/base/lerror.h"
 #include "lua/record/lfield.h"
 #include "lua/record/lrecord.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.decoder"
 #define NATIVE_BIG (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
@@ -460,18 +461,6 @@ static int l_id(lua_State *L)
 
 /* ---- the layout tables, for the encoder and the reference ---- */
 
-static void set_string(lua_State *L, const char *name, const char *value)
-{
-	lua_pushstring(L, value);
-	lua_setfield(L, -2, name);
-}
-
-static void set_integer(lua_State *L, const char *name, uint64_t value)
-{
-	lua_pushinteger(L, (lua_Integer)value);
-	lua_setfield(L, -2, name);
-}
-
 static void push_rows(lua_State *L, const struct pev_row *rows)
 {
 	static const char *const kinds[] = {
@@ -485,10 +474,10 @@ static void push_rows(lua_State *L, const struct pev_row *rows)
 	lua_newtable(L);
 	for (lua_Integer i = 1; rows->field; rows++, i++) {
 		lua_createtable(L, 0, 4);
-		set_string(L, "name", pev_field_names[rows->field]);
-		set_string(L, "kind", kinds[rows->kind]);
-		set_integer(L, "off", rows->off);
-		set_integer(L, "bit", rows->bit);
+		l_set_string(L, "name", pev_field_names[rows->field]);
+		l_set_string(L, "kind", kinds[rows->kind]);
+		l_set_u64(L, "off", rows->off);
+		l_set_u64(L, "bit", rows->bit);
 		lua_rawseti(L, -2, i);
 	}
 }
@@ -498,9 +487,9 @@ static void push_records(lua_State *L)
 	lua_newtable(L);
 	for (lua_Integer i = 1; i < PEV_RECORD_NR; i++) {
 		lua_createtable(L, 0, 4);
-		set_string(L, "name", pev_layouts[i].name);
-		set_string(L, "callback", pev_layouts[i].callback);
-		set_integer(L, "min", pev_layouts[i].min);
+		l_set_string(L, "name", pev_layouts[i].name);
+		l_set_string(L, "callback", pev_layouts[i].callback);
+		l_set_u64(L, "min", pev_layouts[i].min);
 		push_rows(L, pev_layouts[i].rows);
 		lua_setfield(L, -2, "rows");
 		lua_rawseti(L, -2, i);
@@ -512,11 +501,11 @@ static void push_miscs(lua_State *L)
 	lua_newtable(L);
 	for (int i = 0; pev_miscs[i].name; i++) {
 		lua_createtable(L, 0, 4);
-		set_string(L, "name", pev_miscs[i].name);
-		set_integer(L, "types", pev_miscs[i].types);
-		set_integer(L, "mask", pev_miscs[i].mask);
+		l_set_string(L, "name", pev_miscs[i].name);
+		l_set_u64(L, "types", pev_miscs[i].types);
+		l_set_u64(L, "mask", pev_miscs[i].mask);
 		if (pev_miscs[i].field)
-			set_string(L, "field", pev_field_names[pev_miscs[i].field]);
+			l_set_string(L, "field", pev_field_names[pev_miscs[i].field]);
 		lua_rawseti(L, -2, i + 1);
 	}
 }
@@ -532,10 +521,10 @@ static void set_bits(lua_State *L, const struct pev_bits *bits)
 	lua_newtable(L);
 	for (const struct pev_bits_field *f = bits->fields; f->name; f++) {
 		lua_createtable(L, 0, 5);
-		set_string(L, "name", f->name);
-		set_string(L, "kind", kinds[f->kind]);
-		set_integer(L, "shift", f->shift);
-		set_integer(L, "width", f->width);
+		l_set_string(L, "name", f->name);
+		l_set_string(L, "kind", kinds[f->kind]);
+		l_set_u64(L, "shift", f->shift);
+		l_set_u64(L, "width", f->width);
 		lua_createtable(L, f->nr, 1);
 		for (int n = 0; n < f->nr; n++) {
 			lua_pushstring(L, f->names[n]);

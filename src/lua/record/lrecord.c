@@ -15,6 +15,7 @@
 #include "lua/record/largs.h"
 #include "lua/symbol/lstack.h"
 #include "lua/record/ltask.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.record"
 
@@ -200,22 +201,16 @@ static void push_chain(lua_State *L, const struct pev_value *value, const struct
 	lua_settop(L, top);
 }
 
-static void set_u64(lua_State *L, const char *name, uint64_t v)
-{
-	lua_pushinteger(L, (lua_Integer)v);
-	lua_setfield(L, -2, name);
-}
-
 static void push_read_value(lua_State *L, const struct pev_read *read, uint64_t i)
 {
 	struct pev_read_value v = pev_read_at(read, i);
 
 	lua_createtable(L, 0, 5);
-	set_u64(L, "value", v.value);
+	l_set_u64(L, "value", v.value);
 	if (read->format & PERF_FORMAT_ID)
-		set_u64(L, "id", v.id);
+		l_set_u64(L, "id", v.id);
 	if (read->format & PEV_FORMAT_LOST)
-		set_u64(L, "lost", v.lost);
+		l_set_u64(L, "lost", v.lost);
 }
 
 static void push_read(lua_State *L, const struct pev_record *rec, const struct pev_value *value)
@@ -236,9 +231,9 @@ static void push_read(lua_State *L, const struct pev_record *rec, const struct p
 		push_read_value(L, &read, 0);
 	}
 	if (read.format & PERF_FORMAT_TOTAL_TIME_ENABLED)
-		set_u64(L, "time_enabled", read.time_enabled);
+		l_set_u64(L, "time_enabled", read.time_enabled);
 	if (read.format & PERF_FORMAT_TOTAL_TIME_RUNNING)
-		set_u64(L, "time_running", read.time_running);
+		l_set_u64(L, "time_running", read.time_running);
 }
 
 static void push_bit_names(lua_State *L, const struct pev_bits_field *field, uint64_t v)
@@ -247,8 +242,7 @@ static void push_bit_names(lua_State *L, const struct pev_bits_field *field, uin
 	for (unsigned bit = 0; bit < field->nr; bit++) {
 		if (!(v >> bit & 1))
 			continue;
-		lua_pushboolean(L, 1);
-		lua_setfield(L, -2, field->names[bit]);
+		l_set_boolean(L, field->names[bit], 1);
 	}
 }
 
@@ -277,7 +271,7 @@ static void set_bits(lua_State *L, const struct pev_bits_field *field, uint64_t 
 {
 	const char *type = NULL;
 
-	set_u64(L, "raw", word);
+	l_set_u64(L, "raw", word);
 	for (; field->name; field++) {
 		uint64_t v = pev_bits_get(word, field);
 
@@ -319,15 +313,15 @@ static void push_branches(lua_State *L, const struct pev_value *value, bool swap
 		uint64_t flags = pev_load64(p + 16, swap);
 
 		lua_createtable(L, 0, 13);
-		set_u64(L, "from", pev_load64(p, swap));
-		set_u64(L, "to", pev_load64(p + 8, swap));
+		l_set_u64(L, "from", pev_load64(p, swap));
+		l_set_u64(L, "to", pev_load64(p + 8, swap));
 		set_bits(L, pev_branch_bits.fields, mirrored ? pev_branch_unmirror(flags) : flags);
 		if (value->counters)
-			set_u64(L, "counters", pev_load64(value->counters + 8 * (size_t)i, swap));
+			l_set_u64(L, "counters", pev_load64(value->counters + 8 * (size_t)i, swap));
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 	if (value->hw_idx)
-		set_u64(L, "hw_idx", value->extra);
+		l_set_u64(L, "hw_idx", value->extra);
 }
 
 /* Registry key of this machine's register names; before their first use, of a function. */
@@ -363,7 +357,7 @@ static void push_regs(lua_State *L, int at, const struct pev_value *value, bool 
 
 	push_register_names(L, at);
 	lua_createtable(L, 0, (int)value->nr + 1);
-	set_u64(L, "abi", value->extra);
+	l_set_u64(L, "abi", value->extra);
 	for (int bit = 0; bit < 64 && n < value->nr; bit++) {
 		if (!(value->u >> bit & 1))
 			continue;
@@ -385,8 +379,8 @@ static void push_namespaces(lua_State *L, const struct pev_value *value, bool sw
 	lua_createtable(L, 0, (int)value->nr);
 	for (uint32_t i = 0; i < value->nr; i++) {
 		lua_createtable(L, 0, 2);
-		set_u64(L, "dev", pev_load64(value->p + 16 * (size_t)i, swap));
-		set_u64(L, "inode", pev_load64(value->p + 16 * (size_t)i + 8, swap));
+		l_set_u64(L, "dev", pev_load64(value->p + 16 * (size_t)i, swap));
+		l_set_u64(L, "inode", pev_load64(value->p + 16 * (size_t)i + 8, swap));
 		if (i < sizeof(names) / sizeof(names[0]))
 			lua_setfield(L, -2, names[i]);
 		else
@@ -819,13 +813,10 @@ void l_view_register(lua_State *L)
 	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_view_copy, 2);
 	luaL_setfuncs(L, metamethods, 3);
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
+	l_set_boolean(L, "__metatable", 0);
 	lua_pop(L, 1);
-	lua_pushcfunction(L, l_record_tostring);
-	lua_setfield(L, -2, "record_tostring");
-	lua_pushcfunction(L, l_record_registers);
-	lua_setfield(L, -2, "record_registers");
+	l_set_function(L, "record_tostring", l_record_tostring);
+	l_set_function(L, "record_registers", l_record_registers);
 }
 
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now)

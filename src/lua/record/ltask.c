@@ -2,25 +2,20 @@
  * ltask.c - a task as a Lua table; see ltask.h.
  */
 #include "lua/record/ltask.h"
+#include "lua/base/lset.h"
 
 void l_task_push_table(lua_State *L, const struct pev_who *who)
 {
 	lua_createtable(L, 0, 6);
-	lua_pushinteger(L, who->tid);
-	lua_setfield(L, -2, "tid");
-	lua_pushinteger(L, who->pid);
-	lua_setfield(L, -2, "pid");
+	l_set_integer(L, "tid", who->tid);
+	l_set_integer(L, "pid", who->pid);
 	if (who->ppid != PEV_NOBODY) {
-		lua_pushinteger(L, who->ppid);
-		lua_setfield(L, -2, "ppid");
+		l_set_integer(L, "ppid", who->ppid);
 	}
-	lua_pushstring(L, who->comm);
-	lua_setfield(L, -2, "comm");
-	lua_pushstring(L, who->exe);
-	lua_setfield(L, -2, "exe");
+	l_set_string(L, "comm", who->comm);
+	l_set_string(L, "exe", who->exe);
 	if (who->dated) {
-		lua_pushinteger(L, who->start);
-		lua_setfield(L, -2, "start");
+		l_set_integer(L, "start", who->start);
 	}
 }
 

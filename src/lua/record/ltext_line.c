@@ -15,6 +15,7 @@
 #include "base/text_buffer.h"
 #include "lua/base/lclass.h"
 #include "lua/record/lrecord_value.h"
+#include "lua/base/lset.h"
 
 #define TYPENAME "perfev.line"
 #define OUTPUT "_IO_output" /* registry key of io.output() (liolib.c) */
@@ -500,11 +501,8 @@ void l_text_line_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, NULL);
 	luaL_getmetatable(L, TYPENAME);
-	lua_pushcfunction(L, l_line_call);
-	lua_setfield(L, -2, "__call");
+	l_set_function(L, "__call", l_line_call);
 	lua_pop(L, 1);
-	lua_pushcfunction(L, l_line);
-	lua_setfield(L, -2, "line");
-	lua_pushcfunction(L, l_line_fields);
-	lua_setfield(L, -2, "line_fields");
+	l_set_function(L, "line", l_line);
+	l_set_function(L, "line_fields", l_line_fields);
 }
