@@ -26,7 +26,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -38,6 +37,7 @@
 #include <lualib.h>
 
 #include "gen/embed.h"
+#include "lua/base/lallocator.h"
 #include "base/rights.h"
 
 int luaopen_perfev_core(lua_State *L);
@@ -621,81 +621,6 @@ static int luaopen_perfl_core(lua_State *L)
 	return 1;
 }
 
-/* ---- memory ---- */
-
-enum {
-	ROOM = 768 << 10, /* bytes: a little more than most runs load */
-	ALIGN = 16        /* as malloc(3) */
-};
-
-/*
- * A start loads thousands of small blocks that are kept to the end. They are placed one after
- * another in a room that the kernel populates in one call, without a page fault for each page.
- * Freed blocks in it are not reused, except the last one. Without room malloc(3) is used.
- */
-static struct {
-	char *start, *at, *end;
-	lua_Alloc others;
-} room;
-
-static size_t align_size(size_t size)
-{
-	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-}
-
-static void *place_block(void *ud, size_t size)
-{
-	char *p = room.at;
-
-	if (size > (size_t)(room.end - p))
-		return room.others(ud, NULL, 0, size);
-	room.at += align_size(size);
-	return p;
-}
-
-/* Resizes a block in the room. */
-static void *resize_block(void *ud, char *p, size_t old, size_t size)
-{
-	bool is_last = p + align_size(old) == room.at;
-	void *bigger;
-
-	if (size <= old || (is_last && size <= (size_t)(room.end - p))) {
-		if (is_last)
-			room.at = p + align_size(size);
-		return size ? p : NULL;
-	}
-	bigger = place_block(ud, size);
-	if (bigger)
-		memcpy(bigger, p, old);
-	return bigger;
-}
-
-/* lua_Alloc */
-static void *allocate(void *ud, void *p, size_t old, size_t size)
-{
-	uintptr_t at = (uintptr_t)p;
-
-	if (at >= (uintptr_t)room.start && at < (uintptr_t)room.end)
-		return resize_block(ud, p, old, size);
-	return p || !size ? room.others(ud, p, old, size) : place_block(ud, size);
-}
-
-/* Without this memory malloc(3) is used for everything. */
-__attribute__((unused)) static void make_room(lua_State *L)
-{
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-	/* cppcheck-suppress invalidFunctionArg ; MAP_ANONYMOUS needs no descriptor */
-	void *start = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, flags, -1, 0);
-	void *ud;
-
-	if (start == MAP_FAILED)
-		return;
-	room.start = room.at = start;
-	room.end = room.start + ROOM;
-	room.others = lua_getallocf(L, &ud);
-	lua_setallocf(L, allocate, ud);
-}
-
 /* ---- the Lua state ---- */
 
 /* Loads bytecode, which is faster, if this release of Lua compiled it; else the source. */
@@ -903,7 +828,7 @@ int main(int argc, char **argv)
 	if (!L)
 		return print_failure("cannot make a Lua state", ENOMEM);
 #ifndef __SANITIZE_ADDRESS__ /* it checks blocks of malloc() only */
-	make_room(L);
+	l_allocator_use_room(L);
 #endif
 	rc = catch_signals(L);
 	if (rc < 0) {

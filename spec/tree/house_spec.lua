@@ -208,6 +208,17 @@ describe("the house", function()
     assert.same({}, crowded)
   end)
 
+  it("has no file of more than 900 lines", function()
+    local long = {}
+    for path in run.capture("find src lua -name '*.[ch]' -o -name '*.lua'"):gmatch "[^\n]+" do
+      local _, lines = read(path):gsub("\n", "")
+      -- The live session, in C and as a userdata, is being divided.
+      local is_known = path:find "session%.c$"
+      if lines > 900 and not is_known then long[#long + 1] = path .. ": " .. lines end
+    end
+    assert.same({}, long)
+  end)
+
   it("lets only the bindings and the runner see a Lua header", function()
     local seen = {}
     for _, path in ipairs(core_files()) do
