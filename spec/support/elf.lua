@@ -8,6 +8,7 @@
 local M = {}
 
 local FUNC, GLOBAL = 2, 1
+local PT_NOTE, PT_GNU_EH_FRAME = 4, 0x6474e550
 
 local function pad(bytes, to) return bytes .. ("\0"):rep(-#bytes % to) end
 
@@ -31,8 +32,8 @@ end
 
 --- Returns the bytes of a file.
 -- @tparam table opts  `functions` ({ name, address, size, bind, type, section }), `dynamic` (they are in .dynsym),
---   `build_id`, `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `eh_frame` (its bytes), `machine`
---   (EM_*, x86-64), `offset`, `vaddr`, `length` of the segment
+--   `build_id`, `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `eh_frame` (its bytes),
+--   `eh_frame_hdr` (its bytes, for address 0), `machine` (EM_*, x86-64), `offset`, `vaddr`, `length` of the segment
 function M.file(opts)
   local sections = {} -- { name, type, flags, bytes, link, entsize }
   local table_, names = symbols(opts.functions or {})
@@ -47,17 +48,20 @@ function M.file(opts)
   end
   if opts.minidebug then sections[#sections + 1] = { ".gnu_debugdata", 1, 0, opts.minidebug, 0, 0 } end
   if opts.eh_frame then sections[#sections + 1] = { ".eh_frame", 1, 2, opts.eh_frame, 0, 0 } end
+  if opts.eh_frame_hdr then sections[#sections + 1] = { ".eh_frame_hdr", 1, 2, opts.eh_frame_hdr, 0, 0 } end
   sections[#sections + 1] = { ".shstrtab", 3, 0, "", 0, 0 }
   local shnames = "\0"
   for _, section in ipairs(sections) do
     section.name, shnames = #shnames, shnames .. section[1] .. "\0"
   end
   sections[#sections][4] = shnames
-  local at, bodies, headers = 64 + 56 * (opts.build_id and 2 or 1), {}, { ("\0"):rep(64) }
-  local notes = ""
+  local nr_segments = 1 + (opts.build_id and 1 or 0) + (opts.eh_frame_hdr and 1 or 0)
+  local at, bodies, headers = 64 + 56 * nr_segments, {}, { ("\0"):rep(64) }
+  local more = ""
   for _, section in ipairs(sections) do
-    if section[2] == 7 then
-      notes = string.pack("<I4I4I8I8I8I8I8I8", 4, 4, at, 0, 0, #section[4], #section[4], 4) -- PT_NOTE
+    local kind = section[2] == 7 and PT_NOTE or section[1] == ".eh_frame_hdr" and PT_GNU_EH_FRAME
+    if kind then
+      more = more .. string.pack("<I4I4I8I8I8I8I8I8", kind, 4, at, 0, 0, #section[4], #section[4], 4)
     end
     local body = pad(section[4], 8)
     headers[#headers + 1] = string.pack("<I4I4I8I8I8I8I4I4I8I8", section.name, section[2], section[3], 0, at,
@@ -68,8 +72,8 @@ function M.file(opts)
   local program = string.pack("<I4I4I8I8I8I8I8I8", 1, 5, offset, opts.vaddr or offset, 0, opts.length or 0x10000,
     opts.length or 0x10000, 0x1000)
   local header = "\127ELF\2\1\1" .. ("\0"):rep(9) .. string.pack("<I2I2I4I8I8I8I4I2I2I2I2I2I2", 3,
-    opts.machine or 62, 1, 0, 64, at, 0, 64, 56, opts.build_id and 2 or 1, 64, #headers, #headers - 1)
-  return header .. program .. notes .. table.concat(bodies) .. table.concat(headers)
+    opts.machine or 62, 1, 0, 64, at, 0, 64, 56, nr_segments, 64, #headers, #headers - 1)
+  return header .. program .. more .. table.concat(bodies) .. table.concat(headers)
 end
 
 --- Returns the bytes of a file with only a segment of notes.

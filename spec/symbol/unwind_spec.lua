@@ -37,27 +37,36 @@ local function expression(code, reg, ops) return string.char(code, reg, #ops) ..
 local EXPRESSION, VALUE, CFA_EXPRESSION = 0x10, 0x16, 0x0f
 
 -- Functions every 0x100 bytes, the first at 0x1000, with these rules, for a machine with stack pointer sp; "S" in
--- front: a signal returns there.
+-- front: a signal returns there. -> .eh_frame, list of { first address, offset in .eh_frame }
 local function frames(opts)
   local head, signal = cie(opts.ra, opts.rules), cie(opts.ra, opts.rules, true)
-  local out, at = { head .. signal }, #head + #signal
+  local out, at, list = { head .. signal }, #head + #signal, {}
   for i, rules in ipairs(opts) do
     if rules then
       local is_signal = rules:sub(1, 1) == "S"
       local start = is_signal and #head or 0
+      list[#list + 1] = { 0x1000 + 0x100 * (i - 1), at }
       -- As linkers do for a signal's return address: the byte before it belongs to the function.
       out[#out + 1] = fde(at - start, 0x1000 + 0x100 * (i - 1) - (is_signal and 1 or 0), 0xf0,
         is_signal and rules:sub(2) or rules)
       at = at + #out[#out]
     end
   end
-  return table.concat(out) .. "\0\0\0\0"
+  return table.concat(out) .. "\0\0\0\0", list
+end
+
+-- .eh_frame_hdr at address 0, for an .eh_frame at address 0
+local function search_table(list)
+  local out = { "\1\x1b\3\x3b" .. string.pack("<i4I4", -4, #list) }
+  for i, one in ipairs(list) do out[i + 1] = string.pack("<i4i4", one[1], one[2]) end
+  return table.concat(out)
 end
 
 local function program(opts)
   local functions = {}
   for i, name in ipairs(NAMES) do functions[i] = { name, 0x1000 + 0x100 * (i - 1), 0x100 } end
-  return elf.file { functions = functions, machine = opts.machine, eh_frame = opts.eh_frame or frames(opts) }
+  return elf.file { functions = functions, machine = opts.machine, eh_frame = opts.eh_frame or (frames(opts)),
+    eh_frame_hdr = opts.eh_frame_hdr }
 end
 
 local X86 = { mask = 0xff0fff, bits = { bx = 1, bp = 6, sp = 7, ip = 8 }, ra = 16 }
@@ -256,6 +265,31 @@ describe("a stack of registers and copied memory", function()
     end
     assert.same({ "leaf" }, unwound(program { machine = AARCH64, eh_frame = good }, X86, { { regs, stack } }))
     assert.same({ "leaf" }, unwound(elf.file { functions = { { "leaf", 0x1000, 0x100 } } }, X86, { { regs, stack } }))
+  end)
+
+  it("is unwound by the linker's search table, and without it when it is damaged", function()
+    local rules, list = frames { ra = 16, rules = X86_RULES, "", "", "", undefined(16) }
+    local regs = { ip = at("leaf", 4), sp = STACK }
+    local stack = { at("middle", 0x20), at("outer", 0x20), at("start", 0x20) }
+    local function by(eh_frame, eh_frame_hdr)
+      return unwound(program { eh_frame = eh_frame, eh_frame_hdr = eh_frame_hdr }, X86, { { regs, stack } })[1]
+    end
+    local whole, header = "start;outer;middle;leaf", search_table(list)
+    assert.equal(whole, by(rules, header))
+    -- Behind an end mark the entries are found by the table only.
+    local moved = {}
+    for i, one in ipairs(list) do moved[i] = { one[1], one[2] + 4 } end
+    assert.equal("leaf", by("\0\0\0\0" .. rules))
+    assert.equal(whole, by("\0\0\0\0" .. rules, search_table(moved)))
+    -- Not in order; beyond the section; too short; another encoding; no entries.
+    for _, damaged in ipairs {
+      search_table { list[2], list[1], list[3], list[4] }, search_table { { 0x1000, 1 << 20 } }, header:sub(1, -2),
+      "\2" .. header:sub(2), header:sub(1, 3) .. "\x1b" .. header:sub(5), search_table {}, "\1" } do
+      assert.equal(whole, by(rules, damaged))
+    end
+    -- A CIE, or another function's entry, is not the entry of leaf.
+    assert.equal("leaf", by(rules, search_table { { 0x1000, 0 } }))
+    assert.equal("leaf", by(rules, search_table { { 0x1000, list[2][2] } }))
   end)
 
   -- DW_CFA_offset_extended of a register of 32 bits; one of 70; rules laid aside, 4,096 times; others.

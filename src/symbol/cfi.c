@@ -453,7 +453,26 @@ static void compile_row(struct pev_cfi *cfi, uint64_t offset, struct pev_unwind_
 
 /* ---- opening ---- */
 
-static int read_section(struct file *file, const char *name, struct pev_fdes *fdes)
+/* Loads .eh_frame_hdr. Without it the header has no bytes. */
+static struct pev_fde_header read_header(const struct file *file)
+{
+	const GElf_Phdr *segment = file->elf->segments, *end = segment + file->elf->nr_segments;
+	struct pev_file_image *image = file->elf->image;
+	const unsigned char *first;
+
+	while (segment < end && segment->p_type != PT_GNU_EH_FRAME)
+		segment++;
+	if (segment == end || segment->p_offset > image->len ||
+	    segment->p_filesz > image->len - segment->p_offset)
+		return (struct pev_fde_header){ { NULL, NULL, false }, 0 };
+	pev_file_image_load(image, segment->p_offset, segment->p_filesz);
+	first = image->bytes + segment->p_offset;
+	return (struct pev_fde_header){ { first, first + segment->p_filesz, false },
+					segment->p_vaddr };
+}
+
+static int read_section(struct file *file, const char *name, struct pev_fdes *fdes,
+			const struct pev_fde_header *header)
 {
 	struct pev_elf_section section;
 	const unsigned char *bytes = NULL;
@@ -463,37 +482,24 @@ static int read_section(struct file *file, const char *name, struct pev_fdes *fd
 		bytes = pev_elf_inflate_section(&section, &len);
 	if (!bytes)
 		return 0;
-	return pev_fdes_open(fdes, bytes, len, section.header.sh_addr, fdes == &file->eh);
+	return pev_fdes_open(fdes, bytes, len, section.header.sh_addr, header);
 }
 
-/*
- * Finds .eh_frame without section headers: PT_GNU_EH_FRAME is the header of its search table,
- * which has its address, as sdata4 relative to the field itself.
- */
-static int read_segment(struct file *file)
+/* Finds .eh_frame without section headers: its header has its address. Its length is unknown. */
+static int read_segment(struct file *file, const struct pev_fde_header *header)
 {
-	const GElf_Phdr *segment = file->elf->segments, *end = segment + file->elf->nr_segments;
 	struct pev_file_image *image = file->elf->image;
-	struct pev_bytes b;
-	size_t at;
+	int64_t target = pev_fde_header_target(header);
+	uint64_t at;
 
-	while (segment < end && segment->p_type != PT_GNU_EH_FRAME)
-		segment++;
-	if (segment == end || segment->p_offset > image->len)
+	if (!target)
 		return 0;
-	pev_file_image_load(image, segment->p_offset, segment->p_filesz);
-	b = (struct pev_bytes){ image->bytes + segment->p_offset, image->bytes + image->len,
-				false };
-	if (pev_bytes_word(&b, 2) != ((DW_EH_PE_pcrel | DW_EH_PE_sdata4) << 8 | 1))
+	at = (uint64_t)(header->bytes.at - image->bytes) + (uint64_t)target;
+	if (at >= image->len)
 		return 0;
-	pev_bytes_word(&b, 2);
-	at = (size_t)(segment->p_offset + 4 + (uint64_t)pev_bytes_signed(&b, 4));
-	if (b.bad || at >= image->len)
-		return 0;
-	/* Its length is unknown. */
 	pev_file_image_load(image, at, image->len - at);
 	return pev_fdes_open(&file->eh, image->bytes + at, image->len - at,
-			     segment->p_vaddr + at - segment->p_offset, true);
+			     header->address + (uint64_t)target, header);
 }
 
 static const struct abi *find_abi(uint16_t machine)
@@ -506,8 +512,9 @@ static const struct abi *find_abi(uint16_t machine)
 
 static int read_rules(struct file *file, struct pev_file_image *image, struct pev_err *err)
 {
-	const GElf_Ehdr *header;
 	int rc = pev_elf_open_image(&file->elf, image, err);
+	struct pev_fde_header search;
+	const GElf_Ehdr *header;
 
 	if (rc < 0)
 		return rc;
@@ -516,11 +523,12 @@ static int read_rules(struct file *file, struct pev_file_image *image, struct pe
 		file->abi = find_abi(header->e_machine);
 	if (!file->abi)
 		return -ENOEXEC;
-	rc = read_section(file, ".eh_frame", &file->eh);
+	search = read_header(file);
+	rc = read_section(file, ".eh_frame", &file->eh, &search);
 	if (rc == 0)
-		rc = read_section(file, ".debug_frame", &file->debug);
+		rc = read_section(file, ".debug_frame", &file->debug, NULL);
 	if (rc == 0 && !file->eh.bytes)
-		rc = read_segment(file);
+		rc = read_segment(file, &search);
 	if (rc < 0)
 		return rc;
 	file->cfi = (struct pev_cfi){ header->e_machine, image->used, compile_row,

@@ -196,31 +196,35 @@ static bool read_cie(const struct pev_fdes *fdes, size_t at, struct cie *cie)
 	return !b->bad;
 }
 
+/* The addresses of a function; end is exclusive. */
+struct range {
+	uint64_t start, end;
+};
+
 /* entry: an FDE of that CIE. Leaves its instructions in entry->body. */
 static bool read_range(const struct pev_fdes *fdes, const struct cie *cie, struct entry *entry,
-		       struct pev_fde *fde)
+		       struct range *range)
 {
 	uint64_t len;
 
-	fde->start = read_address(fdes, &entry->body, cie->encoding);
+	range->start = read_address(fdes, &entry->body, cie->encoding);
 	len = read_address(fdes, &entry->body, cie->encoding & 0xf);
-	fde->end = fde->start + len;
+	range->end = range->start + len;
 	if (cie->has_data)
 		read_block(&entry->body, pev_bytes_uleb(&entry->body));
-	return !entry->body.bad && len && fde->end > fde->start;
+	return !entry->body.bad && len && range->end > range->start;
 }
 
-static bool read_fde(const struct pev_fdes *fdes, size_t at, struct cie *cie, struct entry *entry,
-		     struct pev_fde *fde)
+static bool read_fde(const struct pev_fdes *fdes, struct cie *cie, struct entry *entry,
+		     struct range *range)
 {
 	uint64_t of = fdes->eh ? entry->id_at - entry->id : entry->id;
 
-	fde->at = at;
-	if (fdes->eh && entry->id > entry->id_at)
+	if (entry->is_cie || (fdes->eh && entry->id > entry->id_at))
 		return false;
 	/* Neighbouring FDEs mostly share a CIE. */
 	return (cie->rules.at && cie->at == of) || read_cie(fdes, (size_t)of, cie) ?
-		       read_range(fdes, cie, entry, fde) :
+		       read_range(fdes, cie, entry, range) :
 		       false;
 }
 
@@ -235,7 +239,7 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static int append_fde(struct pev_fdes *fdes, size_t *room, const struct pev_fde *fde)
+static int append_fde(struct pev_fdes *fdes, size_t *room, uint64_t start, size_t at)
 {
 	struct pev_fde *sorted;
 
@@ -246,30 +250,88 @@ static int append_fde(struct pev_fdes *fdes, size_t *room, const struct pev_fde 
 			return -ENOMEM;
 		fdes->sorted = sorted;
 	}
-	fdes->sorted[fdes->nr++] = *fde;
+	fdes->sorted[fdes->nr++] = (struct pev_fde){ start, at };
 	return 0;
 }
 
-int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address, bool eh)
+static int find_fdes(struct pev_fdes *fdes)
 {
 	struct cie cie = { 0 };
 	struct entry entry;
+	struct range range;
 	size_t room = 0;
 
-	*fdes = (struct pev_fdes){ bytes, len, address, eh, NULL, 0 };
-	for (size_t at = 0; at < len && read_entry(fdes, at, &entry); at = entry.next) {
-		struct pev_fde fde;
-
-		if (entry.is_cie || !read_fde(fdes, at, &cie, &entry, &fde))
-			continue;
-		if (append_fde(fdes, &room, &fde) < 0) {
-			pev_fdes_close(fdes);
+	for (size_t at = 0; at < fdes->len && read_entry(fdes, at, &entry); at = entry.next)
+		if (read_fde(fdes, &cie, &entry, &range) &&
+		    append_fde(fdes, &room, range.start, at) < 0)
 			return -ENOMEM;
-		}
-	}
 	if (fdes->nr)
 		qsort(fdes->sorted, fdes->nr, sizeof(*fdes->sorted), compare_fdes);
 	return 0;
+}
+
+/* Reads the encodings that all linkers use. Returns false for other ones. */
+static bool read_header(struct pev_bytes *b)
+{
+	return pev_bytes_word(b, 1) == 1 &&
+	       pev_bytes_word(b, 1) == (DW_EH_PE_pcrel | DW_EH_PE_sdata4) &&
+	       pev_bytes_word(b, 1) == DW_EH_PE_udata4 &&
+	       pev_bytes_word(b, 1) == (DW_EH_PE_datarel | DW_EH_PE_sdata4);
+}
+
+int64_t pev_fde_header_target(const struct pev_fde_header *header)
+{
+	struct pev_bytes b = header->bytes;
+	int64_t target;
+
+	if (!read_header(&b))
+		return 0;
+	target = 4 + pev_bytes_signed(&b, 4);
+	return b.bad ? 0 : target;
+}
+
+/* Copies the header's table. Returns false if that is not possible. */
+static bool copy_table(struct pev_fdes *fdes, const struct pev_fde_header *header)
+{
+	struct pev_bytes b = header->bytes;
+	size_t nr;
+
+	if (!read_header(&b))
+		return false;
+	pev_bytes_word(&b, 4);
+	nr = pev_bytes_word(&b, 4);
+	if (nr == 0 || nr > (size_t)(b.end - b.at) / 8)
+		return false;
+	fdes->sorted = malloc(sizeof(*fdes->sorted) * nr);
+	for (; fdes->sorted && fdes->nr < nr; fdes->nr++) {
+		struct pev_fde *fde = &fdes->sorted[fdes->nr];
+		uint64_t start = header->address + (uint64_t)pev_bytes_signed(&b, 4);
+		uint64_t address = header->address + (uint64_t)pev_bytes_signed(&b, 4);
+
+		*fde = (struct pev_fde){ start, (size_t)(address - fdes->address) };
+		if (fde->at >= fdes->len || (fdes->nr && start < fde[-1].start))
+			break;
+	}
+	if (fdes->nr == nr)
+		return true;
+	free(fdes->sorted);
+	fdes->sorted = NULL;
+	fdes->nr = 0;
+	return false;
+}
+
+int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address,
+		  const struct pev_fde_header *header)
+{
+	int rc;
+
+	*fdes = (struct pev_fdes){ bytes, len, address, header != NULL, NULL, 0 };
+	if (header && copy_table(fdes, header))
+		return 0;
+	rc = find_fdes(fdes);
+	if (rc < 0)
+		pev_fdes_close(fdes);
+	return rc;
 }
 
 void pev_fdes_close(struct pev_fdes *fdes)
@@ -290,7 +352,7 @@ static const struct pev_fde *find_fde(const struct pev_fdes *fdes, uint64_t addr
 		else
 			high = mid;
 	}
-	return low && address < fdes->sorted[low - 1].end ? &fdes->sorted[low - 1] : NULL;
+	return low ? &fdes->sorted[low - 1] : NULL;
 }
 
 /* ---- instructions ---- */
@@ -300,7 +362,7 @@ struct row_state {
 	const struct cie *cie;
 	struct pev_rules *row;
 	const struct pev_rules *initial;     /* the CIE's row; NULL while that is computed */
-	struct pev_rules kept[DEPTH_MAX];
+	struct pev_rules *kept;              /* DEPTH_MAX rows; those above depth are not set */
 	unsigned depth;
 	uint64_t location;
 };
@@ -503,17 +565,19 @@ static int execute_until(struct row_state *s, struct pev_bytes b, uint64_t addre
 int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules *row)
 {
 	const struct pev_fde *fde = find_fde(fdes, address);
-	struct pev_rules initial = { 0 };
-	struct row_state s = { .fdes = fdes, .row = &initial };
+	struct pev_rules initial = { 0 }, kept[DEPTH_MAX];
+	struct row_state s = { .fdes = fdes, .row = &initial, .kept = kept };
 	struct cie cie = { 0 };
 	struct entry entry;
-	struct pev_fde same;
+	struct range range;
 	int rc;
 
 	if (!fde)
 		return -ENOENT;
-	if (!read_entry(fdes, fde->at, &entry) || !read_fde(fdes, fde->at, &cie, &entry, &same))
+	if (!read_entry(fdes, fde->at, &entry) || !read_fde(fdes, &cie, &entry, &range))
 		return -EBADMSG;
+	if (address < range.start || address >= range.end)
+		return -ENOENT;
 	s.cie = &cie;
 	initial.ra = cie.ra;
 	initial.signal = cie.signal;
@@ -523,6 +587,6 @@ int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules
 	*row = initial;
 	s.row = row;
 	s.initial = &initial;
-	s.location = fde->start;
+	s.location = range.start;
 	return execute_until(&s, entry.body, address);
 }

@@ -44,8 +44,14 @@ struct pev_rules {
 	bool signal;           /* a signal frame: the kernel called the function */
 };
 
+/* The rest of an instruction or expression; a read beyond the end returns 0 and sets bad. */
+struct pev_bytes {
+	const unsigned char *at, *end;
+	bool bad;
+};
+
 struct pev_fde {
-	uint64_t start, end;   /* of the function; end is exclusive */
+	uint64_t start;        /* of the function */
 	size_t at;             /* offset of the entry in the section */
 };
 
@@ -59,18 +65,25 @@ struct pev_fdes {
 	size_t nr;
 };
 
-/* Finds the entries of a section, up to the first damaged one. Returns 0 or -ENOMEM. */
-int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address, bool eh);
+/* .eh_frame_hdr, with the linker's table of the functions, or no bytes. */
+struct pev_fde_header {
+	struct pev_bytes bytes;
+	uint64_t address;      /* of the first byte, by the linker */
+};
+
+/*
+ * Finds the entries of .eh_frame, or of .debug_frame without header: by the header's table if that
+ * is sorted, else one after the other up to the first damaged one. Returns 0 or -ENOMEM.
+ */
+int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address,
+		  const struct pev_fde_header *header);
 void pev_fdes_close(struct pev_fdes *fdes);
+
+/* Returns the offset of .eh_frame from the header's first byte, or 0 if it is not known. */
+int64_t pev_fde_header_target(const struct pev_fde_header *header);
 
 /* Computes the rules of an address. Returns -ENOENT without a rule, -EBADMSG if damaged. */
 int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules *row);
-
-/* The rest of an instruction or expression; a read beyond the end returns 0 and sets bad. */
-struct pev_bytes {
-	const unsigned char *at, *end;
-	bool bad;
-};
 
 /* Reads a little-endian number of 1 to 8 bytes. */
 uint64_t pev_bytes_word(struct pev_bytes *b, unsigned width);
