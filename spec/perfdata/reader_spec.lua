@@ -417,13 +417,53 @@ describe("a recording", function()
     assert.is_nil(rec.error)
   end)
 
-  it("without FINISHED_ROUND is put in order within a window, and says so", function()
+  -- Records of four CPUs in each round, and records that the reader handles by itself among them.
+  local function long_rounds(rounds)
+    local built = perfdata.new { events = { { attr = attr, ids = { 1 } }, { attr = attr, ids = { 2 } } } }
+    local expected = {}
+    for round = 1, rounds do
+      for cpu = 0, 3 do
+        for i = 1, 400 do
+          local time = round * 100000 + i * 100 + cpu * 7 + i * (cpu + 1) % 5
+          built:add(sample(1 + i % 2, time))
+          expected[#expected + 1] = time
+          if i % 150 == 0 then -- an unknown id, and a tool's record
+            local bytes = built.encode(sample(1, time))
+            built:add(bytes:sub(1, 8) .. built:pack("i8", 99) .. bytes:sub(17)):user(69, "12345678")
+            expected[#expected + 1] = time
+          end
+        end
+      end
+      built:round()
+    end
+    table.sort(expected)
+    return built, expected
+  end
+
+  it("with rounds that are longer than the window is put in order from the file", function()
+    for _, rounds in ipairs { 1, 2, 5 } do
+      local built, expected = long_rounds(rounds)
+      for _, window in ipairs { 65536, 100000 } do
+        local rec <close> = perfdata.open(built:file(), nil, { window = window })
+        local times = {}
+        for r in rec:records { user = false } do times[#times + 1] = r.time or r.raw end
+        assert.is_nil(rec.error)
+        local totals = rec:totals()
+        assert.same({ 0, 0, 8 * rounds, #expected + 9 * rounds },
+          { totals.forced, totals.late, totals.unknown_id, totals.records })
+        assert.same({}, rec.warnings)
+        assert.same(expected, times)
+      end
+    end
+  end)
+
+  it("in a pipe, without FINISHED_ROUND, is put in order within a window, and says so", function()
     local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
     local n = 3000
     for i = 1, n do built:add(sample(1, 1000 + (i % 2 == 0 and i or i + 50))) end
-    local rec <close> = perfdata.open(built:file(), nil, { window = 65536 })
+    local rec <close> = perfdata.open(built:pipe(), 65536, { window = 65536 })
     local count, last = 0, 0
-    for r in rec:records() do
+    for r in rec:records { user = false } do
       count = count + 1
       assert.is_true(r.time >= last)
       last = r.time

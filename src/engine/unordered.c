@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perfdata/sample_run.h"
+#include "perfdata/sorted_runs.h"
 
 #define PART_MAX ((size_t)16 << 20)
 #define PART_MIN ((size_t)128 << 10)

@@ -158,8 +158,7 @@ static struct pev_block *block_new(struct pev_pool *pool, size_t cap)
 	return block;
 }
 
-/* Returns a block with room for cap bytes and one reference. */
-static struct pev_block *block_get(struct pev_pool *pool, size_t cap)
+struct pev_block *pev_pool_get(struct pev_pool *pool, size_t cap)
 {
 	int slot = block_slot(pool);
 	struct pev_block *block;
@@ -212,7 +211,7 @@ static int lane_room(struct pev_blocks *input, struct pev_block_lane *lane, size
 	}
 	if (block && lane->pos + need <= block->cap)
 		return 0;
-	block = block_get(input->pool, want > need ? want : need);
+	block = pev_pool_get(input->pool, want > need ? want : need);
 	if (!block)
 		return -ENOMEM;
 	block->inflated = lane == &input->inflated;

@@ -102,6 +102,8 @@ struct pev_blocks {
 void pev_blocks_free(struct pev_blocks *input);
 /* Frees every block, even if references are left. */
 void pev_pool_free(struct pev_pool *pool);
+/* Returns a block with room for cap bytes and one reference, or NULL. */
+struct pev_block *pev_pool_get(struct pev_pool *pool, size_t cap);
 /* Sets the size of the blocks from now on; 0: PEV_BLOCK_BYTES. */
 void pev_pool_set_block(struct pev_pool *pool, size_t bytes);
 

@@ -3,8 +3,9 @@
  *
  * The reader returns records in place, in its own blocks. It reads a file with pread(2) and does
  * not map it: a mapped file that another process truncates raises SIGBUS. It sorts records by
- * time between two FINISHED_ROUND marks, or within a window of limited size, so its memory does
- * not grow with the file. Damage ends the reading: all records before the damage are returned,
+ * time between two FINISHED_ROUND marks. What has no room in a window of limited size is read
+ * again from the file in order, or of a pipe is sorted within the window, so the memory does not
+ * grow with the recording. Damage ends the reading: all records before the damage are returned,
  * then an error with the byte offset. Format: tools/perf/Documentation/
  * perf.data-file-format.txt, tools/perf/util/header.c and session.c.
  */

@@ -479,6 +479,7 @@ void pev_reader_close(struct pev_reader *reader)
 	for (uint32_t i = 0; i < reader->nr_sections; i++)
 		free(reader->sections[i].bytes);
 	pev_reorder_free(&reader->window);
+	pev_file_runs_free(&reader->runs);
 	pev_input_files_close(&reader->inputs);
 	pev_event_ids_free(&reader->event_ids);
 	free(reader->ahead);

@@ -17,7 +17,7 @@
 #include "perfdata/input_files.h"
 #include "perfdata/blocks.h"
 #include "perfdata/event_ids.h"
-#include "perfdata/sample_run.h"
+#include "perfdata/sorted_runs.h"
 #include "perfdata/reorder.h"
 
 enum {
@@ -65,8 +65,10 @@ struct pev_reader {
 	struct pev_reader_range *skips; /* owned */
 	const struct pev_reader_range *skip, *end_skip; /* in skips: those to come */
 	struct pev_reorder window;
+	struct pev_file_runs runs; /* sorted runs that have no room in the window */
 	struct pev_sample_kind kinds[PEV_SAMPLE_KINDS];
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
+	uint64_t last_added; /* time of the record that was added last to window or runs */
 	bool forcing, forced, noted_odd, noted_ambiguous;
 	bool has_kernel;  /* a kernel record was read */
 	bool in_round;    /* a record with a time was read after the last round */

@@ -110,9 +110,50 @@ int pev_reader_return_tool_record(struct pev_reader *reader, const struct pev_pi
 				    struct pev_source_record *out)
 {
 	hold_block(reader, piece->block);
+	/* Bytes that are no record may follow others. */
+	if (piece->type != PEV_USER_FINISHED_ROUND)
+		reader->runs.is_open = false;
 	fill_record(piece, &reader->event_ids.plain, PEV_NO_EVENT, 0, out);
 	pev_reader_apply_tool_record(reader, piece);
 	return 1;
+}
+
+/* Sets the reader's and the other inputs' newest time. */
+static void note_time(struct pev_reader *reader, uint64_t time)
+{
+	if (time > reader->max_time)
+		reader->max_time = time;
+	if (reader->inputs.nr_others)
+		pev_input_files_advance(&reader->inputs, time);
+}
+
+#define WINDOW_FILE ((size_t)6 << 20) /* bytes of the window, if the rest stays in a file */
+
+/* True if records in the block stay in the file, because the window is large enough. */
+static bool stays_in_file(const struct pev_reader *reader, const struct pev_block *block)
+{
+	size_t most = reader->config.window / 2;
+
+	if (!reader->inputs.main.seekable || reader->inputs.nr_others || block->inflated)
+		return false;
+	return reader->runs.merge.nr ||
+	       reader->window_bytes > (most < WINDOW_FILE ? most : WINDOW_FILE);
+}
+
+static int add_to_file_runs(struct pev_reader *reader, const struct pev_piece *piece, uint64_t time)
+{
+	struct pev_file_runs *runs = &reader->runs;
+
+	runs->input = &reader->inputs.main;
+	runs->events = &reader->event_ids;
+	runs->kinds = reader->kinds;
+	if (pev_file_runs_add(runs, piece->offset, piece->size, time) < 0)
+		return pev_blocks_stop(reader->inputs.at, -ENOMEM,
+				       "no memory to sort the records at 0x%" PRIx64,
+				       piece->offset);
+	note_time(reader, time);
+	reader->last_added = time;
+	return 0;
 }
 
 static int add_to_window(struct pev_reader *reader, const struct pev_piece *piece, uint32_t event,
@@ -121,16 +162,16 @@ static int add_to_window(struct pev_reader *reader, const struct pev_piece *piec
 	struct pev_reorder_item item = { time, piece->bytes, piece->block->index, event,
 					 (uint16_t)piece->type, piece->size };
 
+	if (stays_in_file(reader, piece->block))
+		return add_to_file_runs(reader, piece, time);
 	if (pev_reorder_add(&reader->window, &item) < 0)
 		return pev_blocks_stop(reader->inputs.at, -ENOMEM,
 				       "no memory to sort the records at 0x%" PRIx64,
 				       piece->offset);
 	piece->block->refs++;
 	reader->window_bytes += piece->size + sizeof(item);
-	if (time > reader->max_time)
-		reader->max_time = time;
-	if (reader->inputs.nr_others)
-		pev_input_files_advance(&reader->inputs, time);
+	note_time(reader, time);
+	reader->last_added = time;
 	return 0;
 }
 
@@ -226,6 +267,7 @@ static int take_kernel_record(struct pev_reader *reader, const struct pev_piece 
 static bool is_window_full(const struct pev_reader *reader)
 {
 	return reader->window_bytes > reader->config.window ||
+	       reader->runs.merge.nr > PEV_FILE_RUNS_MAX ||
 	       reader->inputs.pool.bytes >
 		       2 * reader->config.window +
 			       (4 + reader->inputs.nr_others / 4) * PEV_BLOCK_BYTES;
@@ -235,7 +277,8 @@ static bool is_window_full(const struct pev_reader *reader)
 static bool must_shrink_window(struct pev_reader *reader)
 {
 	if (reader->forcing) {
-		reader->forcing = reader->window_bytes > reader->config.window / 2;
+		reader->forcing = reader->window_bytes > reader->config.window / 2 ||
+				  reader->runs.merge.nr > PEV_FILE_RUNS_MAX / 2;
 		return reader->forcing;
 	}
 	if (!is_window_full(reader))
@@ -301,13 +344,39 @@ static void items_to_records(struct pev_reader *reader, const struct pev_reorder
 	reader->is_plain = reader->is_plain && is_plain;
 }
 
+static uint64_t first_time(const struct pev_reader *reader)
+{
+	uint64_t in_window = pev_reorder_first(&reader->window);
+	uint64_t in_file = pev_file_runs_first(&reader->runs);
+
+	return in_window < in_file ? in_window : in_file;
+}
+
+/* Takes the oldest items of the window or of the runs in the file, whichever has the oldest. */
+static uint32_t take_oldest(struct pev_reader *reader, uint64_t limit,
+			    struct pev_reorder_item *items, uint32_t nr)
+{
+	uint64_t in_window = pev_reorder_first(&reader->window);
+	uint64_t in_file = pev_file_runs_first(&reader->runs);
+
+	if (in_window <= in_file)
+		return pev_reorder_take_oldest(&reader->window, limit < in_file ? limit : in_file,
+					       items, nr);
+	/* Of the same time, those in the window come first in the file. */
+	nr = pev_file_runs_take(&reader->runs, limit < in_window ? limit : in_window - 1, items,
+				nr);
+	for (uint32_t i = 0; i < nr; i++)
+		reader->window_bytes += items[i].size + sizeof(*items);
+	return nr;
+}
+
 /* Returns how many records of the window are complete, and the time limit for them. */
 static uint32_t count_ready(struct pev_reader *reader, uint64_t *limit)
 {
-	if (!reader->window.live)
+	if (!reader->window.live && !reader->runs.merge.nr)
 		return 0;
 	*limit = reader->inputs.done ? UINT64_MAX : reader->limit;
-	if (pev_reorder_first(&reader->window) <= *limit)
+	if (first_time(reader) <= *limit)
 		return PEV_READER_RUN_MAX;
 	*limit = UINT64_MAX;
 	return must_shrink_window(reader);
@@ -324,7 +393,7 @@ static uint32_t take_from_window(struct pev_reader *reader)
 	while (nr < PEV_READER_RUN_MAX && (some = count_ready(reader, &limit)) > 0) {
 		if (some > PEV_READER_RUN_MAX - nr)
 			some = PEV_READER_RUN_MAX - nr;
-		some = pev_reorder_take_oldest(&reader->window, limit, items, some);
+		some = take_oldest(reader, limit, items, some);
 		if (some)
 			items_to_records(reader, items, some, &reader->records[nr]);
 		nr += some;
@@ -405,6 +474,7 @@ static void skip_ranges(struct pev_reader *reader)
 	uint64_t offset = pev_blocks_offset(input), before = input->pos;
 
 	for (; reader->skip < reader->end_skip && offset >= reader->skip->begin; reader->skip++) {
+		reader->runs.is_open = false;
 		if (reader->skip->end > offset)
 			pev_blocks_skip(input, reader->skip->end - offset);
 		offset = pev_blocks_offset(input);
@@ -412,6 +482,31 @@ static void skip_ranges(struct pev_reader *reader)
 	input->bytes += input->pos - before;
 	if (reader->skip == reader->end_skip)
 		pev_pool_set_block(&reader->inputs.pool, 0);
+}
+
+/* As add_samples(), if they stay in the file. */
+static void add_samples_to_file_runs(struct pev_reader *reader, struct pev_block_lane *lane)
+{
+	struct pev_reorder_item items[PEV_READER_RUN_MAX];
+	struct pev_block *block = lane->cur;
+	struct pev_sample_run samples = {
+		.kinds = reader->kinds,
+		.at = block->bytes + lane->pos,
+		.end = block->bytes + block->len,
+		.since = reader->runs.last,
+		.room = SIZE_MAX,
+	};
+	uint32_t nr;
+
+	if (!reader->runs.is_open || reader->skip < reader->end_skip)
+		return;
+	while ((nr = pev_sample_run_read(&samples, &reader->event_ids, items,
+					 PEV_READER_RUN_MAX)) > 0) {
+		samples.since = reader->last_added = items[nr - 1].time;
+		lane->pos = (size_t)(samples.at - block->bytes);
+		pev_file_runs_extend(&reader->runs, block->base + lane->pos, samples.since);
+	}
+	note_time(reader, reader->last_added);
 }
 
 /* Adds the next samples to the window as long as they extend its last run. */
@@ -424,6 +519,10 @@ static void add_samples(struct pev_reader *reader)
 	struct pev_block *block = lane->cur;
 	struct pev_sample_run samples;
 
+	if (block && stays_in_file(reader, block)) {
+		add_samples_to_file_runs(reader, lane);
+		return;
+	}
 	/* With several inputs, each record decides which input is read next. */
 	if (!nr || !block || reader->inputs.nr_others || reader->config.unordered ||
 	    reader->skip < reader->end_skip)
@@ -445,6 +544,7 @@ static void add_samples(struct pev_reader *reader)
 	lane->pos = (size_t)(samples.at - block->bytes);
 	block->refs += nr;
 	pev_reorder_extend(&reader->window, nr);
+	reader->last_added = reader->window.last;
 	if (reader->window.last > reader->max_time)
 		reader->max_time = reader->window.last;
 }
@@ -465,7 +565,7 @@ static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 			return pev_reader_return_tool_record(reader, &piece, out);
 		if (take_kernel_record(reader, &piece, out) > 0)
 			return 1;
-		if (reader->window.last <= reader->limit || is_window_full(reader) ||
+		if (reader->last_added <= reader->limit || is_window_full(reader) ||
 		    reader->inputs.done)
 			return 0;
 		add_samples(reader);
