@@ -17,6 +17,8 @@ local function recording(nr, depth)
   local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
     sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
   built:add { type = "comm", pid = 7, tid = 7, comm = "app", sample_id = { identifier = 1, tid = 7, time = 1 } }
+  built:add { type = "mmap2", pid = 7, tid = 7, addr = 0, len = 1 << 40, pgoff = 0, prot = 5, flags = 2,
+              filename = "/nowhere/app", sample_id = { identifier = 1, tid = 7, time = 1 } }
   local function sample(i, chain)
     built:add { type = "sample", identifier = 1, ip = chain[2], pid = 7, tid = 7, time = 10 + i, period = 1,
                 callchain = chain }
@@ -251,7 +253,7 @@ describe("without memory for names", function()
     local p = profile_of "time"
     local slurp = core.slurp
     core.slurp = function(path)
-      if path == "/proc/self/limits" then return "Max address space         4194304              unlimited  bytes\n" end
+      if path == "/proc/self/limits" then return "Max address space         2097152              unlimited  bytes\n" end
       if path == "/proc/self/statm" then return "256 100 50 1 0 20 0\n" end
       return slurp(path)
     end

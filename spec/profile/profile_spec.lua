@@ -102,6 +102,8 @@ end
 local function recorded_stacks(p, lists, before, intern)
   local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
     sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
+  built:add { type = "mmap2", pid = 7, tid = 7, addr = 0, len = 1 << 30, pgoff = 0, prot = 5, flags = 2,
+              filename = "/nowhere/app", sample_id = { identifier = 1, tid = 7, time = 0 } }
   local names, ip_of, stacks = {}, {}, {}
   for i, list in ipairs(lists) do
     local chain = { -512 } -- PERF_CONTEXT_USER
@@ -169,6 +171,46 @@ describe("a profile", function()
     p:resolve()
     assert.same({ a = 1, b = 1, late = 2, main = 2 }, reads) -- main is a caller and a leaf
     assert.equal("main 1\nmain;late;a 1\nmain;late;b 1\n", p:folded())
+  end)
+
+  it("names all addresses of a program as r.stack does, and looks up each function once", function()
+    local path = run.capture("readlink -f " .. run.perfl):match "[^\n]+"
+    local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
+      sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
+    local program <close> = assert(io.open(path, "rb"))
+    local size, NR = program:seek "end", 2000
+    built:add { type = "mmap2", pid = 7, tid = 7, addr = 1 << 22, len = size, pgoff = 0, prot = 5, flags = 2,
+                filename = path, sample_id = { identifier = 1, tid = 7, time = 0 } }
+    for i = 1, NR do
+      local leaf, caller = (1 << 22) + i * 50021 % size, (1 << 22) + i * 70001 % size
+      built:add { type = "sample", identifier = 1, ip = leaf, pid = 7, tid = 7, time = i, period = 1,
+                  callchain = { -512, leaf, caller, i } } -- and one outside all maps
+    end
+    local p, of_stack, starts, nr_starts, calls = perfev.profile {}, {}, {}, 0, 0
+    in_file(built:round():file { [12] = built:event_desc() }, ".data", function(data)
+      local s = perfev.session { input = data }
+      s:event { "cpu-clock", callchain = true, sample = function(r)
+        local text = r.stack:folded()
+        of_stack[text] = (of_stack[text] or 0) + 1
+        for _, frame in ipairs(r.stack:frames()) do
+          local start = frame.symbol and frame.ip - frame.offset or frame.module
+          if not starts[start] then starts[start], nr_starts = true, nr_starts + 1 end
+        end
+        p:add(r.stack)
+      end }
+      assert(s:run())
+    end)
+    local namer = p.namer
+    p.namer = function(...)
+      calls = calls + 1
+      return namer(...)
+    end
+    local lines = {}
+    for text, n in pairs(of_stack) do lines[#lines + 1] = ("%s %d\n"):format(text, n) end
+    table.sort(lines)
+    assert.equal(table.concat(lines), p:folded())
+    assert.is_true(nr_starts > 100)
+    assert.equal(nr_starts, calls)
   end)
 
   it("grows with distinct stacks and not with samples", function()

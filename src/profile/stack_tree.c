@@ -88,6 +88,7 @@ void pev_stack_tree_free(struct pev_stack_tree *tree)
 	free(tree->values);
 	free(tree->names);
 	free(tree->lists);
+	free(tree->functions);
 	*tree = (struct pev_stack_tree){ 0 };
 }
 
@@ -238,6 +239,9 @@ void pev_stack_tree_forget(struct pev_stack_tree *tree, const struct pev_stacks 
 	if (tree->names)
 		memset(tree->names, 0, sizeof(*tree->names) * tree->cap_names);
 	tree->nr_lists = 0;
+	free(tree->functions);
+	tree->functions = NULL;
+	tree->nr_functions = tree->cap_functions = 0;
 	tree->owner = owner;
 }
 
@@ -279,6 +283,50 @@ int pev_stack_tree_name(struct pev_stack_tree *tree, uint32_t id, const uint32_t
 	if (place < 0)
 		return (int)place;
 	tree->names[id] = (uint32_t)place << NAME_SHIFT | IN_LIST | flags;
+	return 0;
+}
+
+static struct pev_tree_function *find_slot(struct pev_tree_function *functions, uint32_t cap,
+					   const struct pev_dso *dso, uint64_t start)
+{
+	const uint64_t key = start * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(uintptr_t)dso >> 4;
+	uint32_t at = (uint32_t)(key >> 16) & (cap - 1);
+
+	while (functions[at].dso && (functions[at].dso != dso || functions[at].start != start))
+		at = (at + 1) & (cap - 1);
+	return &functions[at];
+}
+
+uint32_t pev_stack_tree_function(const struct pev_stack_tree *tree, const struct pev_dso *dso,
+				 uint64_t start)
+{
+	if (!tree->functions)
+		return 0;
+	return find_slot(tree->functions, tree->cap_functions, dso, start)->number;
+}
+
+int pev_stack_tree_keep_function(struct pev_stack_tree *tree, const struct pev_dso *dso,
+				 uint64_t start, uint32_t number)
+{
+	const uint32_t cap = tree->cap_functions ? tree->cap_functions * 2 : FIRST;
+	struct pev_tree_function *slot, *functions;
+
+	if (2 * tree->nr_functions >= tree->cap_functions) {
+		functions = cap <= INDEX_MAX ? calloc(cap, sizeof(*functions)) : NULL;
+		if (!functions)
+			return -ENOMEM;
+		for (uint32_t i = 0; i < tree->cap_functions; i++) {
+			slot = &tree->functions[i];
+			if (slot->dso)
+				*find_slot(functions, cap, slot->dso, slot->start) = *slot;
+		}
+		free(tree->functions);
+		tree->functions = functions;
+		tree->cap_functions = cap;
+	}
+	slot = find_slot(tree->functions, tree->cap_functions, dso, start);
+	tree->nr_functions += !slot->dso;
+	*slot = (struct pev_tree_function){ dso, start, number };
 	return 0;
 }
 

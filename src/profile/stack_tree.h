@@ -38,6 +38,13 @@ struct pev_tree_node {
 	uint32_t row;            /* its values are values[row * nr_values]; 0: none yet */
 };
 
+/* A number for a function of a file, such as its frame's id. */
+struct pev_tree_function {
+	const struct pev_dso *dso; /* borrowed from owner; NULL: a free slot */
+	uint64_t start;
+	uint32_t number;
+};
+
 struct pev_stack_tree {
 	char *keys;              /* of the frames: name, module, file, line, "k", "i", by zeros */
 	size_t keys_len, keys_cap;
@@ -60,6 +67,8 @@ struct pev_stack_tree {
 	uint32_t cap_names;
 	uint32_t *lists;         /* of frames with inlined functions: how many, then their ids */
 	uint32_t nr_lists, cap_lists;
+	struct pev_tree_function *functions; /* hash table, at most half full */
+	uint32_t nr_functions, cap_functions;
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -91,6 +100,13 @@ bool pev_stack_tree_needs_name(const struct pev_stack_tree *tree, uint32_t id);
  */
 int pev_stack_tree_name(struct pev_stack_tree *tree, uint32_t id, const uint32_t *frames,
 			uint32_t nr, bool keep);
+
+/* Returns the number that was kept for a function of a dso of owner, or 0. */
+uint32_t pev_stack_tree_function(const struct pev_stack_tree *tree, const struct pev_dso *dso,
+				 uint64_t start);
+/* Keeps a number, which is not 0. Returns 0 or -ENOMEM. */
+int pev_stack_tree_keep_function(struct pev_stack_tree *tree, const struct pev_dso *dso,
+				 uint64_t start, uint32_t number);
 
 /* What a stack's user-space frames show about its callers. */
 enum pev_tree_depth { PEV_TREE_NO_USER, PEV_TREE_SHORT, PEV_TREE_COMPLETE };

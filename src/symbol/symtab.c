@@ -578,6 +578,22 @@ uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset)
 	return pev_elf_find_address(table->segments, table->nr_segments, offset);
 }
 
+bool pev_symtab_find_frame(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
+			   struct pev_symtab_place *place)
+{
+	const uint64_t address = pev_symtab_address(table, offset);
+
+	*place = (struct pev_symtab_place){ .address = address, .call = address };
+	if (address == PEV_SYMTAB_NONE)
+		return false;
+	place->name = pev_symtab_find(table, address, &place->start);
+	if (returns && (unwound || !place->name || place->start != address)) {
+		place->call = address - 1;
+		place->name = pev_symtab_find(table, place->call, &place->start);
+	}
+	return true;
+}
+
 uint32_t pev_symtab_crc(const void *bytes, size_t len)
 {
 	const unsigned char *p = bytes;

@@ -47,6 +47,24 @@ uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset);
 /* Returns the name of the symbol at an address, and its start; or NULL. Borrowed. */
 const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start);
 
+/* The function of a frame. */
+struct pev_symtab_place {
+	uint64_t address;        /* of the frame */
+	uint64_t call;           /* the address that was looked up: it, or the byte before */
+	const char *name;        /* borrowed; NULL: unknown */
+	uint64_t start;
+};
+
+/*
+ * Finds the function of a frame by a byte of the file. A return address may be beyond the end of
+ * the calling function, so the byte before it is looked up. An address that is a function's first
+ * byte is looked up itself: chains without frame pointers end in words that are not return
+ * addresses. In a chain that was unwound by rules, every return address is certain. Returns false
+ * if no segment has that byte.
+ */
+bool pev_symtab_find_frame(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
+			   struct pev_symtab_place *place);
+
 /* Returns the checksum of a file, as in .gnu_debuglink. */
 uint32_t pev_symtab_crc(const void *bytes, size_t len);
 

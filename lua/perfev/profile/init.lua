@@ -44,7 +44,6 @@ local WAITING_BYTES = 500 -- measured, of a stack that waits for its names
 local PAGE = 4096 -- a larger page makes the limit seem further away than it is
 local PAGE_OF_ZEROS = ("\0"):rep(PAGE)
 local RESERVE_BYTES = 4 << 20 -- kept free while names are looked up, so that there is memory for printing
-local MOST_WAITING = 4096 -- stacks that wait for their names while names are looked up
 local NO_ROOM = 0 -- the id of a frame that is new when there are no bytes left
 
 -- Bytes that this process may still map under RLIMIT_AS (ulimit -v), or nil.
@@ -71,15 +70,16 @@ local function intern_table(self, frame)
     math.tointeger(frame.line), frame.kernel, frame.inlined)
 end
 
--- Names a frame of a record's stack -> true if the name is final, the ids of the frame and of what is inlined in it.
+-- Names a frame of a record's stack -> true if the name is final, or the symbols that name each frame of its file; the
+-- ids of the functions that are inlined there, and of the frame.
 local function name_frame(self, raw_frame, world)
   local list = {}
-  local is_final = (world or symbol._here()):add_frames(list, raw_frame)
+  local is_final, symbols = (world or symbol._here()):add_frames(list, raw_frame)
   for i, frame in ipairs(list) do
     list[i] = intern_table(self, frame)
     is_final = is_final and list[i] ~= NO_ROOM
   end
-  return is_final, table.unpack(list)
+  return is_final and symbols or is_final, table.unpack(list)
 end
 
 local function intern_one(self, frame, level)
@@ -176,36 +176,40 @@ local function walk_recorded(self, root, stack)
   return node, is_short
 end
 
-local function look_up_one(self, one, index)
-  self.stack_tree:begin_stack()
+local function add_recorded(self, root, stack, values)
+  local tree = self.stack_tree
+  tree:begin_stack()
   if self.exhausted then
     count_other(self)
-    return self.stack_tree:add(self.stack_tree:other(one.root), table.unpack(one.sums))
+    return tree:add(tree:other(root), table.unpack(values))
   end
-  local node, is_short = walk_recorded(self, one.root, one.stack)
-  self.stack_tree:add(node, table.unpack(one.sums))
+  local node, is_short = walk_recorded(self, root, stack)
+  tree:add(node, table.unpack(values))
   if is_short == nil then return end
-  local times = one.sums[index] or 0
+  local times = values[self.counted] or 0
   self.user_stacks = self.user_stacks + times
   if is_short then self.short_stacks = self.short_stacks + times end
 end
 
+-- Adds a record's stack, and looks up its names.
+local function look_up_one(self, root, stack, values)
+  if self.progress then self.progress() end
+  add_surely(self, add_recorded, root, stack, values)
+end
+
 -- Looks up the names of the waiting stacks.
 local function look_up(self)
-  local waiting, index = self.waiting, counted_value(self)
+  local waiting = self.waiting
   self.waiting, self.waiting_of = {}, {}
   self.stack_tree:room(#waiting * WAITING_BYTES)
-  for _, one in ipairs(waiting) do
-    if self.progress then self.progress() end
-    add_surely(self, look_up_one, one, index)
-  end
+  for _, one in ipairs(waiting) do look_up_one(self, one.root, one.stack, one.sums) end
 end
 
 -- Names of a record's stack are looked up on first use. Equal stacks are one object, so a sample costs one table
 -- lookup, and names are looked up once per stack.
 -- @treturn table  the sums of the stack below root, a number for each value type
 local function waiting_sums(self, root, stack)
-  if #self.waiting >= self.most_waiting or self.stack_tree:is_full() then look_up(self) end
+  if self.stack_tree:is_full() then look_up(self) end
   local below = self.waiting_of[root]
   if not below then
     below = {}
@@ -242,7 +246,9 @@ local function numbers(self, level, ...)
 end
 
 local function add_values(self, root, stack, values, level)
-  if type(stack) == "userdata" then
+  if type(stack) == "userdata" and self.is_resolving then
+    look_up_one(self, root, stack, values)
+  elseif type(stack) == "userdata" then
     local sums = waiting_sums(self, root, stack)
     for i, value in ipairs(values) do sums[i] = sums[i] + value end
   else
@@ -367,7 +373,7 @@ local function empty(self)
   self.stack_tree = core.stack_tree(#self.values, self.max_bytes)
   self.frames, self.frame_named = {}, {} -- those that were shown, by id; ids by name
   self.namer = function(...) return name_frame(self, ...) end
-  self.waiting, self.waiting_of, self.most_waiting = {}, {}, math.maxinteger
+  self.waiting, self.waiting_of = {}, {}
   self.exhausted = false
   self.limited = false
   self.user_stacks, self.short_stacks = 0, 0
@@ -401,14 +407,15 @@ function Profile:resolve(progress)
   if all > 0 then self.stack_tree:forget() end -- functions may have moved since
   heed_limit(self)
   local has_reserve, reserve = pcall(string.rep, PAGE_OF_ZEROS, RESERVE_BYTES // PAGE) -- by bytes: 40 ms
-  self.most_waiting, self.reserve = MOST_WAITING, has_reserve and reserve or nil
+  self.is_resolving, self.reserve = true, has_reserve and reserve or nil
+  self.counted = counted_value(self)
   self.progress = progress and function()
     progress(done, math.max(all, done + 1))
     done = done + 1
   end
   take_over(self)
   look_up(self)
-  self.most_waiting, self.progress, self.reserve = math.maxinteger, nil, nil
+  self.is_resolving, self.progress, self.reserve = false, nil, nil
   if progress then progress(done, done) end
 end
 

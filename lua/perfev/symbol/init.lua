@@ -43,9 +43,7 @@ local function make_logger(self)
   return function(text) log(self, 0, text) end
 end
 
--- A return address may be beyond the end of the calling function, so the byte before it is looked up. An address that
--- is a function's first byte is looked up itself: chains without frame pointers end in words that are not return
--- addresses. In a chain that was unwound by rules, every return address is certain.
+-- Which byte of a return address is looked up is explained at pev_symtab_find_frame() in src/symbol/symtab.h.
 
 -- ---- the kernel ----
 
@@ -332,15 +330,14 @@ local function find_lines(self, file, address)
   return list
 end
 
--- Name, demangled, and start of the function at an address of a file; both nil if there is none.
-local function find_in(file, address)
-  local found = file.names[address]
-  if not found then
-    local name, start = file.symbols:find(address)
-    found = name and { load_symtab().demangle(name), start } or NONE
-    file.names[address] = found
+-- Demangles the name of the function at an address of a file.
+local function demangle(file, name, start)
+  local text = file.names[start]
+  if not text then
+    text = load_symtab().demangle(name)
+    file.names[start] = text
   end
-  return found[1], found[2]
+  return text
 end
 
 -- ---- one frame ----
@@ -353,7 +350,8 @@ local function count_gone(self, path)
   gone.of[path], gone.files, gone.first = true, gone.files + 1, gone.first or path
 end
 
--- -> the functions inlined there, if lines are on; false if a later look-up may have another result
+-- -> the functions inlined there, if lines are on; false if a later look-up may have another result; the symbols that
+-- alone decide the name
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return nil, true end
@@ -369,16 +367,12 @@ local function name_user(self, frame, raw)
     count_gone(self, raw.path)
     return nil, false
   end
-  local address = file.symbols and file.symbols:address(raw.offset)
-  if not address then return nil, true end
-  local name, start = find_in(file, address)
-  local at = address
-  if raw.returns and (raw.unwound or start ~= address) then
-    at = address - 1
-    name, start = find_in(file, at)
-  end
-  frame.symbol, frame.offset = name, name and address - start
-  return M._lines and not file.is_vdso and find_lines(self, file, at) or nil, true
+  if not file.symbols then return nil, true end
+  local address, call, name, start = file.symbols:find_frame(raw.offset, raw.returns, raw.unwound)
+  if name then frame.symbol, frame.offset = demangle(file, name, start), address - start end
+  if file.is_vdso then return nil, true end
+  if M._lines then return address and find_lines(self, file, call), true end
+  return nil, true, file.symbols
 end
 
 -- The header is read when the first name is needed: in a pipe it arrives between records.
@@ -398,15 +392,15 @@ end
 
 local function make_frame(self, raw)
   if self.header then read_header(self) end
-  local frame, lines, is_final = { ip = raw.ip, kernel = raw.context == "kernel" }, nil, true
+  local frame, lines, is_final, symbols = { ip = raw.ip, kernel = raw.context == "kernel" }, nil, true, nil
   if frame.kernel then
     name_kernel(self, frame, raw)
   elseif raw.context == "user" then
-    lines, is_final = name_user(self, frame, raw)
+    lines, is_final, symbols = name_user(self, frame, raw)
   else
     frame.module = "[guest]"
   end
-  return frame, lines, is_final
+  return frame, lines, is_final, symbols
 end
 
 --- The unwind rules of a file.
@@ -443,9 +437,10 @@ function World:frame(raw)
 end
 
 --- Appends the frame to a list; if lines are on, the functions inlined there come before it.
--- @treturn boolean  false if a later look-up may have another result
+-- @treturn boolean    false if a later look-up may have another result
+-- @treturn ?userdata  the symbols of its file, if they alone decide the name of each frame in it
 function World:add_frames(list, raw)
-  local frame, lines, is_final = make_frame(self, raw)
+  local frame, lines, is_final, symbols = make_frame(self, raw)
   for i = 1, lines and #lines - 1 or 0 do
     list[#list + 1] = {
       ip = raw.ip, kernel = false, module = frame.module, symbol = lines[i].symbol, file = lines[i].file,
@@ -455,7 +450,7 @@ function World:add_frames(list, raw)
   local last = lines and lines[#lines]
   if last then frame.file, frame.line = last.file, last.line end
   list[#list + 1] = frame
-  return is_final
+  return is_final, symbols
 end
 
 local function new_world(fields)

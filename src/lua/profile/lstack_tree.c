@@ -10,6 +10,7 @@
 
 #include "lua/base/lclass.h"
 #include "lua/symbol/lstack.h"
+#include "lua/symbol/lsymtab.h"
 #include "profile/folded.h"
 #include "profile/stack_tree.h"
 
@@ -19,9 +20,18 @@
 struct l_stack_tree {
 	struct pev_stack_tree tree;
 	struct pev_folded *folded; /* owned; NULL: no text is being made */
+	uint32_t unmapped[PEV_IN_OTHER + 1]; /* by context: the frame outside all files, or 0 */
 };
 
-enum { TREE_UV_HOME = 1, TREE_UV_NR = TREE_UV_HOME }; /* of the stacks that have names */
+enum {
+	TREE_UV_HOME = 1, /* of the stacks that have names */
+	TREE_UV_SYMBOLS,  /* list of perfev.symtab, which name the frames of files */
+	TREE_UV_NR = TREE_UV_SYMBOLS
+};
+
+/* In the place of a function's start: the number of the file's perfev.symtab in the list. */
+#define START_OF_FILE (UINT64_MAX - 1)
+#define START_UNKNOWN UINT64_MAX
 
 /* Functions in which threads begin: a stack that reaches one is complete. */
 static const char *const starts[] = {
@@ -179,12 +189,58 @@ static int l_other(lua_State *L)
 	return 1;
 }
 
-/* Names the i-th frame of the stack at 3 with the function at 4, and the home's world at 5. */
-static void name_frame(lua_State *L, struct pev_stack_tree *tree, const struct pev_stack *stack,
-		       uint32_t i)
+/*
+ * Finds the start of the function that a frame is in by the perfev.symtab of its file. False: only
+ * the Lua module can name the frame. The list of perfev.symtab is at 6.
+ */
+static bool find_start(lua_State *L, const struct pev_stack_tree *tree,
+		       const struct pev_frame *frame, uint64_t *start)
 {
-	uint32_t names[NAMES_MAX];
+	const struct l_symtab *symbols;
+	struct pev_symtab_place place;
+	uint32_t file = 0;
+
+	if (frame->dso && frame->context == PEV_IN_USER)
+		file = pev_stack_tree_function(tree, frame->dso, START_OF_FILE);
+	if (!file)
+		return false;
+	lua_rawgeti(L, 6, file);
+	symbols = luaL_checkudata(L, -1, L_SYMTAB_TYPENAME);
+	lua_pop(L, 1);
+	if (!symbols->table)
+		return false;
+	*start = START_UNKNOWN;
+	if (symbols->find_frame(symbols->table, frame->offset, frame->returns, frame->unwound,
+				&place) &&
+	    place.name)
+		*start = place.start;
+	return true;
+}
+
+/* Keeps the perfev.symtab on top for the other frames of a file. */
+static void keep_symbols(lua_State *L, struct pev_stack_tree *tree, const struct pev_dso *dso)
+{
+	const lua_Unsigned file = lua_rawlen(L, 6) + 1;
+
+	if (pev_stack_tree_function(tree, dso, START_OF_FILE))
+		return;
+	lua_pushvalue(L, -1);
+	lua_rawseti(L, 6, (lua_Integer)file);
+	raise_no_memory(L, pev_stack_tree_keep_function(tree, dso, START_OF_FILE, (uint32_t)file));
+}
+
+/*
+ * Names the i-th frame of the stack at 3 with the function at 4, and the home's world at 5. Returns
+ * the name if the frame keeps it and has no other one, or 0.
+ */
+static uint32_t call_namer(lua_State *L, struct pev_stack_tree *tree,
+			   const struct pev_stack *stack, uint32_t i)
+{
+	const struct pev_frame *frame;
+	uint32_t names[NAMES_MAX] = { 0 };
 	int nr, top = lua_gettop(L);
+	uint64_t start;
+	bool is_kept;
 
 	lua_pushvalue(L, 4);
 	l_stack_push_frame(L, stack, i);
@@ -195,20 +251,64 @@ static void name_frame(lua_State *L, struct pev_stack_tree *tree, const struct p
 		luaL_error(L, "a frame has %d names", nr);
 	for (int n = 0; n < nr; n++)
 		names[n] = check_frame(L, tree, top + 2 + n);
+	is_kept = lua_toboolean(L, top + 1);
 	raise_no_memory(L, pev_stack_tree_name(tree, stack->frames[i], names, (uint32_t)nr,
-					       lua_toboolean(L, top + 1)));
+					       is_kept));
+	lua_settop(L, top + 1);
+	frame = pev_stack_frame(stack, i);
+	if (lua_isuserdata(L, top + 1) && frame->dso) {
+		keep_symbols(L, tree, frame->dso);
+		if (find_start(L, tree, frame, &start))
+			raise_no_memory(L, pev_stack_tree_keep_function(tree, frame->dso, start,
+									names[0]));
+	}
 	lua_settop(L, top);
+	return is_kept && nr == 1 ? names[0] : 0;
+}
+
+/* Names the i-th frame of the stack at 3; see l_add_stack(). */
+static void name_frame(lua_State *L, struct l_stack_tree *self, const struct pev_stack *stack,
+		       uint32_t i)
+{
+	struct pev_stack_tree *tree = &self->tree;
+	const struct pev_frame *frame = pev_stack_frame(stack, i);
+	const bool unmapped = !frame->dso && frame->context != PEV_IN_KERNEL;
+	uint32_t name = 0, context = frame->context;
+	uint64_t start;
+
+	if (unmapped)
+		name = self->unmapped[context];
+	else if (find_start(L, tree, frame, &start))
+		name = pev_stack_tree_function(tree, frame->dso, start);
+	if (name) {
+		raise_no_memory(L, pev_stack_tree_name(tree, stack->frames[i], &name, 1, true));
+		return;
+	}
+	name = call_namer(L, tree, stack, i);
+	if (unmapped)
+		self->unmapped[context] = name;
+}
+
+static void forget_names(lua_State *L, struct l_stack_tree *self, const struct pev_stacks *owner)
+{
+	pev_stack_tree_forget(&self->tree, owner);
+	memset(self->unmapped, 0, sizeof(self->unmapped));
+	lua_newtable(L);
+	lua_setiuservalue(L, 1, TREE_UV_SYMBOLS);
 }
 
 /*
  * t:add_stack(root, stack, f) -> node, true if it is (other) for lack of room, false if the stack
  * has callers; true if it is short; nil: it is not of user space.
  * f(frame, world) -> keep, id of a frame, ...: the functions inlined there, and itself. Not keep:
- * f is called again for the next stack.
+ * f is called again for the next stack. If keep is a perfev.symtab, the frame has one name, and so
+ * have all addresses of its function in this file. Addresses of user space outside all files have
+ * one name, too.
  */
 static int l_add_stack(lua_State *L)
 {
-	struct pev_stack_tree *tree = check_tree(L);
+	struct l_stack_tree *self = check_self(L);
+	struct pev_stack_tree *tree = &self->tree;
 	const uint32_t root = check_node(L, tree, 2);
 	const struct pev_stack *stack = l_stack_test(L, 3);
 	enum pev_tree_depth depth;
@@ -218,7 +318,7 @@ static int l_add_stack(lua_State *L)
 	luaL_argcheck(L, stack, 3, "not a stack");
 	lua_settop(L, 4);
 	if (tree->owner != stack->owner) {
-		pev_stack_tree_forget(tree, NULL);
+		forget_names(L, self, NULL);
 		l_stack_push_home(L, 3);
 		lua_setiuservalue(L, 1, TREE_UV_HOME);
 		tree->owner = stack->owner;
@@ -226,9 +326,10 @@ static int l_add_stack(lua_State *L)
 	lua_getiuservalue(L, 1, TREE_UV_HOME);
 	lua_getfield(L, -1, "world");
 	lua_replace(L, 5);
+	lua_getiuservalue(L, 1, TREE_UV_SYMBOLS);
 	for (uint32_t i = 0; i < stack->nr; i++)
 		if (pev_stack_tree_needs_name(tree, stack->frames[i]))
-			name_frame(L, tree, stack, i);
+			name_frame(L, self, stack, i);
 	rc = pev_stack_tree_add_stack(tree, root, stack, &node, &depth);
 	raise_no_memory(L, rc);
 	lua_pushinteger(L, node);
@@ -243,9 +344,9 @@ static int l_add_stack(lua_State *L)
 /* t:forget(): names of stacks are looked up again */
 static int l_forget(lua_State *L)
 {
-	struct pev_stack_tree *tree = check_tree(L);
+	struct l_stack_tree *self = check_self(L);
 
-	pev_stack_tree_forget(tree, tree->owner);
+	forget_names(L, self, self->tree.owner);
 	return 0;
 }
 

@@ -11,20 +11,14 @@
 #include <sys/auxv.h>
 
 #include "symbol/demangle.h"
-#include "symbol/source_line.h"
-#include "symbol/symtab.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 #include "lua/hooks/limage.h"
+#include "lua/symbol/lsymtab.h"
 
-#define TYPENAME "perfev.symtab"
+#define TYPENAME L_SYMTAB_TYPENAME
 
 int luaopen_perfev_symtab(lua_State *L);
-
-struct l_symtab {
-	struct pev_symtab *table; /* owned; NULL once closed */
-	struct pev_source_lines *source; /* owned; its bytes are user value 1, its supplement's 2 */
-};
 
 #define PLACES_MAX 64
 
@@ -50,7 +44,7 @@ static int l_read(lua_State *L)
 	struct pev_err err;
 	int rc;
 
-	*self = (struct l_symtab){ NULL, NULL };
+	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame };
 	luaL_setmetatable(L, TYPENAME);
 	rc = pev_symtab_open(&self->table, image, &err);
 	return rc < 0 ? l_fail(L, rc, &err) : 1;
@@ -93,6 +87,26 @@ static int l_find(lua_State *L)
 	lua_pushstring(L, name);
 	lua_pushinteger(L, (lua_Integer)start);
 	return 2;
+}
+
+/*
+ * t:find_frame(offset, returns, unwound) -> address, the address that was looked up, name, start
+ * of the function; nil if no segment has that byte of the file
+ */
+static int l_find_frame(lua_State *L)
+{
+	struct pev_symtab_place place;
+
+	if (!pev_symtab_find_frame(check_symtab(L), (uint64_t)luaL_checkinteger(L, 2),
+				   lua_toboolean(L, 3), lua_toboolean(L, 4), &place))
+		return 0;
+	lua_pushinteger(L, (lua_Integer)place.address);
+	lua_pushinteger(L, (lua_Integer)place.call);
+	if (!place.name)
+		return 2;
+	lua_pushstring(L, place.name);
+	lua_pushinteger(L, (lua_Integer)place.start);
+	return 4;
 }
 
 /* t:debug(image or bytes) -> true | nil, why, errno. Reads lines from these bytes; keeps them. */
@@ -217,7 +231,7 @@ static int l_close(lua_State *L)
 
 	pev_source_lines_close(self->source);
 	pev_symtab_free(self->table);
-	*self = (struct l_symtab){ NULL, NULL };
+	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame };
 	return 0;
 }
 
@@ -262,6 +276,7 @@ static const luaL_Reg methods[] = {
 	{ "add", l_add },
 	{ "address", l_address },
 	{ "find", l_find },
+	{ "find_frame", l_find_frame },
 	{ "debug", l_debug },
 	{ "supplement", l_supplement },
 	{ "supply", l_supply },

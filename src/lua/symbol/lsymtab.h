@@ -1,0 +1,22 @@
+/*
+ * lsymtab.h - the userdata perfev.symtab. lsymtab.c is a shared object of its own, whose functions
+ * the core cannot call by their names; the userdata has their addresses.
+ */
+#ifndef PEV_LSYMTAB_H
+#define PEV_LSYMTAB_H
+
+#include <stdbool.h>
+
+#include "symbol/source_line.h"
+#include "symbol/symtab.h"
+
+#define L_SYMTAB_TYPENAME "perfev.symtab"
+
+struct l_symtab {
+	struct pev_symtab *table;        /* owned; NULL once closed */
+	struct pev_source_lines *source; /* owned; its bytes are user value 1, its supplement's 2 */
+	bool (*find_frame)(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
+			   struct pev_symtab_place *place); /* pev_symtab_find_frame() */
+};
+
+#endif
