@@ -11,20 +11,6 @@
 #define EVENTS_MAX 65536u
 #define TOOLS_MIN 64 /* first type of user-space records */
 
-static uint16_t id_from_start(const struct pev_plan *plan)
-{
-	uint16_t off = plan->fixed[PEV_F_IDENTIFIER];
-
-	return off ? off : plan->fixed[PEV_F_ID];
-}
-
-static uint16_t id_from_end(const struct pev_plan *plan)
-{
-	uint16_t off = plan->from_end[PEV_F_IDENTIFIER];
-
-	return off ? off : plan->from_end[PEV_F_ID];
-}
-
 /*
  * murmur3's finalizer, with a salt: otherwise a recording with
  * colliding ids would cost time quadratic in their number.
@@ -122,14 +108,14 @@ static void compare_event(struct pev_event_ids *table, const struct pev_plan *pl
 	const struct pev_plan *first = &table->events[0]->plan;
 
 	if (table->nr == 1) {
-		table->sample_id_off = id_from_start(plan);
-		table->other_id_off = id_from_end(plan);
+		table->sample_id_off = pev_plan_id_from_start(plan);
+		table->other_id_off = pev_plan_id_from_end(plan);
 		table->same_samples = table->same_trailers = true;
 		return;
 	}
-	if (id_from_start(plan) != table->sample_id_off)
+	if (pev_plan_id_from_start(plan) != table->sample_id_off)
 		table->sample_id_off = 0;
-	if (id_from_end(plan) != table->other_id_off)
+	if (pev_plan_id_from_end(plan) != table->other_id_off)
 		table->other_id_off = 0;
 	table->same_samples = table->same_samples && has_same_samples(plan, first);
 	table->same_trailers = table->same_trailers && has_same_trailers(plan, first);
@@ -186,7 +172,7 @@ void pev_event_ids_trim_record(const struct pev_event_ids *table, struct pev_pie
 
 	for (uint32_t i = 0; body && i < table->nr; i++) {
 		const struct pev_plan *plan = &table->events[i]->plan;
-		uint32_t end = body + (uint32_t)plan->trailer, off = id_from_end(plan);
+		uint32_t end = body + (uint32_t)plan->trailer, off = pev_plan_id_from_end(plan);
 
 		if (end <= piece->size &&
 		    (table->nr == 1 ||

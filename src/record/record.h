@@ -228,6 +228,22 @@ struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i);
 /* Marks a condition that is mostly false, for the compiler's code layout. */
 #define PEV_RARELY(condition) __builtin_expect(condition, 0)
 
+/* Returns the offset of a sample's id from the record's start; 0: samples have none. */
+static inline uint16_t pev_plan_id_from_start(const struct pev_plan *plan)
+{
+	uint16_t off = plan->fixed[PEV_F_IDENTIFIER];
+
+	return off ? off : plan->fixed[PEV_F_ID];
+}
+
+/* Returns the offset of another record's id back from the record's end; 0: they have none. */
+static inline uint16_t pev_plan_id_from_end(const struct pev_plan *plan)
+{
+	uint16_t off = plan->from_end[PEV_F_IDENTIFIER];
+
+	return off ? off : plan->from_end[PEV_F_ID];
+}
+
 /* Unaligned loads in the record's byte order. */
 static inline uint64_t pev_load64(const void *p, bool swap)
 {

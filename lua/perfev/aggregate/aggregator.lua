@@ -32,9 +32,7 @@ end
 
 local TOP_ROWS = 10
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 -- ---- construction ----
 

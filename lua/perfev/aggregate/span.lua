@@ -21,9 +21,7 @@ local STOP = 3
 
 local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 check.define("aggregator", "an aggregator", function(value)
   return as_callback.is_aggregator(value) and value or nil

@@ -1,15 +1,14 @@
 --- Text lines: C writes a line for each record, from a format that is parsed once (src/lua/record/ltext_line.c).
 -- A text line can be a callback: see as_callback.lua.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
 
 local special = { task = true, tracepoint = true, latency = true, text = true }
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 local function check_name(name, level)
   if special[name] then return end

@@ -154,6 +154,10 @@ end
 
 -- ---- checks ----
 
+--- Raises a formatted message.
+-- @tparam integer level  of the caller, for `error`
+function M.fail(level, ...) error(string.format(...), level + 1) end
+
 -- The fields of perf_event_attr as options, which the core checks.
 local attr_fields = { __index = function(_, name)
   return type(name) == "string" and core.is_attr_field(name) and "*" or nil

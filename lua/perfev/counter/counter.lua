@@ -46,9 +46,7 @@ local types_of_all, types_of_one = check.with_attr_fields(), check.with_attr_fie
 for name, t in pairs(option_tables.counter) do types_of_all[name] = t end
 for name, t in pairs(option_tables.counter_event) do types_of_one[name] = t end
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 -- Checks the table of a counter or of one of its events; the message says if an option belongs to the other.
 local function check_words(spec, types, level)

@@ -18,9 +18,7 @@ Hist.__index = Hist
 
 local MOST = 64 -- buckets: the kernel looks at each event with all of their filters
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 -- The limits of the buckets; one more bucket lies below the first limit and one above the last.
 local function bounds_of(spec, level)

@@ -49,9 +49,7 @@ for name in pairs(callbacks) do
   types[name] = is_attr_field(name) and "boolean | callback" or "callback"
 end
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 --- Resolves an event string to a single event, the first one.
 -- @treturn[1] table  from resolve.lua: `type`, `config`, `fields`, `exclude`, `name`, …

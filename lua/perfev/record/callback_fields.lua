@@ -9,9 +9,7 @@ local M = {}
 
 local MOST = 32 -- L_FIELDS_MAX
 
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
+local fail = check.fail
 
 --- Reads a declaration's or a loop's `fields`. Raises for a name that no sample has.
 -- @tparam table list     the names

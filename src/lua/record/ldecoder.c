@@ -68,33 +68,19 @@ static int compare_ids(const void *a, const void *b)
 
 /* ---- construction ---- */
 
-static uint16_t id_from_start(const struct pev_plan *plan)
-{
-	uint16_t off = plan->fixed[PEV_F_IDENTIFIER];
-
-	return off ? off : plan->fixed[PEV_F_ID];
-}
-
-static uint16_t id_from_end(const struct pev_plan *plan)
-{
-	uint16_t off = plan->from_end[PEV_F_IDENTIFIER];
-
-	return off ? off : plan->from_end[PEV_F_ID];
-}
-
 /* Finds the id's offsets, which all plans must share. Returns 0 or -EINVAL. */
 static int find_offsets(struct decoder *self, struct pev_err *err)
 {
 	const struct pev_plan *first = &self->plans[0];
 
-	self->sample_id_off = id_from_start(first);
-	self->other_id_off = id_from_end(first);
+	self->sample_id_off = pev_plan_id_from_start(first);
+	self->other_id_off = pev_plan_id_from_end(first);
 	if (self->nr_plans == 1)
 		return 0;
 	for (uint32_t i = 0; i < self->nr_plans; i++) {
 		const struct pev_plan *plan = &self->plans[i];
 
-		if (!id_from_start(plan))
+		if (!pev_plan_id_from_start(plan))
 			return pev_fail(err, -EINVAL,
 					"%u attrs, but attr %u does not sample an id, so its "
 					"records cannot be assigned to it: sample identifier",
@@ -103,8 +89,8 @@ static int find_offsets(struct decoder *self, struct pev_err *err)
 			return pev_fail(err, -EINVAL,
 					"attr 1 and attr %u differ in sample_id_all, so their "
 					"records cannot be distinguished: set it in both", i + 1);
-		if (id_from_start(plan) != self->sample_id_off ||
-		    id_from_end(plan) != self->other_id_off)
+		if (pev_plan_id_from_start(plan) != self->sample_id_off ||
+		    pev_plan_id_from_end(plan) != self->other_id_off)
 			return pev_fail(err, -EINVAL,
 					"attr 1 and attr %u have their id at different offsets, so "
 					"their records cannot be distinguished: sample "
