@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/engine.h"
 #include "live/session.h"
 #include "touch.h"
 
@@ -164,7 +165,7 @@ static int k_pagesize(void *ctx)
 	return PAGE_BYTES;
 }
 
-static int deliver_record(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
+static int deliver_record(void *ctx, uint32_t slot, const struct pev_record *rec)
 {
 	struct pev_aux aux;
 
@@ -179,15 +180,15 @@ static int deliver_record(void *ctx, struct pev_slot *slot, const struct pev_rec
 	return 0;
 }
 
-static int add_event(struct pev_session *session, struct kernel *k)
+static int add_event(struct pev_session *session, struct pev_engine *engine, struct kernel *k)
 {
 	static const int pids[] = { -1 }, cpus[] = { 0, 1 };
 	const struct pev_target target = { pids, 1, cpus, RINGS };
 	struct pev_attr attr = { 0 };
 	struct pev_slot *slot;
 	uint8_t bits = (uint8_t)take_bytes(k, 1);
-	const struct pev_want want = { .wanted_types = bits & 2 ? UINT32_MAX : 0,
-				       .aux_bytes = bits & 4 ? AUX_BYTES : 0 };
+	const struct pev_want want = { .aux_bytes = bits & 4 ? AUX_BYTES : 0 };
+	struct pev_listener listener = { .wanted_types = bits & 2 ? UINT32_MAX : 0 };
 
 	attr.sample_type = take_bytes(k, 4) & PEV_SAMPLE_TYPE_MASK;
 	attr.read_format = take_bytes(k, 1) & 31;
@@ -195,7 +196,10 @@ static int add_event(struct pev_session *session, struct kernel *k)
 	attr.sample_regs_user = take_bytes(k, 2);
 	attr.sample_regs_intr = take_bytes(k, 2);
 	attr.flags = bits & 1 ? PEV_ATTR_BUILD_ID : 0;
-	return pev_session_add(session, &attr, "event", &target, &want, &slot, NULL);
+	if (pev_session_add(session, &attr, "event", &target, &want, &slot, NULL) < 0)
+		return -1;
+	listener.event = slot->index;
+	return pev_engine_add_listener(engine, &listener);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -219,19 +223,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	const struct pev_session_config config = { .ring_bytes = RING_BYTES };
 	struct pev_session *session;
+	struct pev_engine engine;
 	struct pev_totals totals;
+	struct pev_err err;
 
 	if (pev_session_open(&session, &sys, &config, NULL) < 0)
 		return 0;
+	pev_engine_init(&engine);
+	pev_engine_set_source(&engine, pev_session_source(session));
 	for (int i = 0; i < EVENTS; i++)
-		if (add_event(session, &k) < 0)
+		if (add_event(session, &engine, &k) < 0)
 			__builtin_trap();
-	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver_record, session);
-	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver_record, session);
+	pev_engine_dispatch(&engine, PEV_DRAIN_ROUND, deliver_record, session, &err);
+	pev_engine_dispatch(&engine, PEV_DRAIN_REST_ALL, deliver_record, session, &err);
 	pev_session_totals(session, &totals);
 	/* A record has 8 bytes at least, and each byte is read once. */
 	if (totals.records > totals.rings * RING_BYTES / 8)
 		__builtin_trap();
+	pev_engine_free(&engine);
 	pev_session_close(session);
 	if (k.mapped != 0)
 		__builtin_trap();

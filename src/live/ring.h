@@ -102,6 +102,17 @@ static inline void pev_ring_pop(struct pev_ring *ring, uint16_t size)
 		ring->tail += size;
 }
 
+/* Makes the record at this position, which was popped, the next one again. */
+static inline void pev_ring_unpop(struct pev_ring *ring, uint64_t position)
+{
+	if (ring->found) {
+		ring->nr_found++;
+		return;
+	}
+	ring->tail = position;
+	ring->piece_end = ring->piece_start = position;
+}
+
 /* Returns the read bytes to the kernel: one store for many records. */
 void pev_ring_publish(struct pev_ring *ring);
 

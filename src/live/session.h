@@ -1,7 +1,8 @@
 /*
- * session.h - a live session: events, their rings, and the delivery of records in time order.
+ * session.h - a live session: events, their rings, and their records in time order.
  *
- * The caller adds events and calls pev_session_next() for one located record at a time.
+ * The caller adds events. The session is a source of records (record/source.h) for an engine
+ * (engine/engine.h), which delivers them.
  *
  * Order: the rings are the queue. A round reads the clock, then the head of every ring, and
  * delivers the records that are older than PEV_GAP_NS (merge.h). The order is exact as long as
@@ -28,11 +29,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "record/deferred_callchain.h"
 #include "base/err.h"
 #include "event/event.h"
-#include "base/merge.h"
 #include "record/record.h"
+#include "record/source.h"
 #include "perfdata/writer.h"
 #include "live/ring.h"
 #include "base/sys.h"
@@ -45,7 +45,7 @@
 struct pev_session_config {
 	size_t ring_bytes;     /* data bytes per CPU, a power of two of pages; 0: 2 MiB */
 	int clockid;           /* of all times; default: CLOCK_MONOTONIC */
-	int exclude_pid;       /* do not deliver records of this process; 0: none */
+	bool names_tasks;      /* each record needs the pid and tid of its task */
 	bool unordered;        /* deliver ring by ring, at once */
 	/* Called with a note: a dropped option, smaller size or skipped event. May be NULL. */
 	void (*note)(void *ctx, const struct pev_err *what);
@@ -54,7 +54,6 @@ struct pev_session_config {
 
 /* What the caller needs from an event. */
 struct pev_want {
-	uint32_t wanted_types;        /* bit n: type n has a listener; bit 0: unknown types */
 	size_t aux_bytes;      /* of its AUX area per CPU, a power of two of pages; 0: none */
 	bool aux_optional;     /* continue without, with a note, if the PMU has no AUX area */
 	bool no_task;         /* samples do not need pid and tid */
@@ -65,21 +64,17 @@ struct pev_want {
 struct pev_slot {
 	struct pev_event event;
 	struct pev_plan plan;
-	uint32_t wanted_types;        /* bit n: type n has a listener; bit 0: unknown types */
-	uint32_t index;        /* index in session->slots; never reused */
-	bool hidden;           /* the session's own side-band event, not delivered */
-	bool keep_own;         /* exclude_pid does not apply */
+	uint32_t index;        /* number of the event in the session; never reused */
+	bool hidden;           /* the session's own side-band event, whose losses count apart */
 	bool own_rings;        /* no other event writes into its rings: they have AUX areas */
 	bool off;              /* switched off by us, not by the kernel */
 	bool closed;
-	bool splits;           /* its samples are split into samples of its group */
 	uint64_t lost;         /* PERF_FORMAT_LOST, as last read */
 	uint64_t recorded_lost; /* the part of it that recordings contain */
 };
 
 struct pev_totals {
 	uint64_t records;      /* read from the rings, of every type */
-	uint64_t delivered;    /* given to the callback */
 	uint64_t lost;         /* not written by the kernel: PERF_FORMAT_LOST, else LOST */
 	uint64_t lost_own;     /* lost by hidden events: names of tasks may be missing */
 	uint64_t lost_samples; /* lost by the hardware: LOST_SAMPLES */
@@ -88,8 +83,6 @@ struct pev_totals {
 	uint64_t corrupt;      /* resynchronised rings */
 	uint64_t unknown_id;   /* with an unknown event id */
 	uint64_t throttled;    /* THROTTLE records */
-	uint64_t unjoined;     /* deferred samples whose user part never arrived */
-	uint64_t excluded;     /* of exclude_pid, and of tasks with other names than wanted */
 	uint64_t aux_bytes;    /* of AUX areas, announced by a record and present */
 	uint64_t aux_skipped;  /* without a record: it was lost */
 	uint64_t aux_truncated; /* AUX records with the flag that bytes are missing */
@@ -102,12 +95,8 @@ struct pev_session; /* opaque; owns its events, rings and task table */
 /* Opens a session; copies the config. Opens no descriptor except an epoll set. */
 int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 		     const struct pev_session_config *config, struct pev_err *err);
-/*
- * Delivers only records of tasks whose comm, when the record is written, matches this pattern
- * (fnmatch(3)) or one of an earlier call. Records of losses are always delivered. Call it before
- * the first event, so that each record has the pid and tid of its task. Returns 0 or -ENOMEM.
- */
-int pev_session_want_comm(struct pev_session *session, const char *pattern);
+/* The session as a source of records. Borrowed. */
+struct pev_source *pev_session_source(struct pev_session *session);
 
 /*
  * False in a process that was forked since. Rings are not mapped there, and
@@ -171,54 +160,12 @@ bool pev_session_is_over(const struct pev_session *session);
  */
 uint64_t pev_session_time_on(const struct pev_session *session, int cpu);
 
-enum pev_drain {
-	PEV_DRAIN_ROUND,     /* records that the order allows now, for listeners */
-	PEV_DRAIN_ROUND_ALL, /* the same, but every record of every event that is not hidden */
-	PEV_DRAIN_REST,      /* all records: events are disabled */
-	PEV_DRAIN_REST_ALL,
-	PEV_DRAIN_DISCARD,   /* read and count all records, deliver none */
-	PEV_DRAIN_SNAPSHOT   /* content of the backward rings, for pev_session_snapshot() */
-};
-
-/*
- * One round, record by record: begin, next until it returns 0, end. A record and its slot are
- * valid until the next call of any of the three. The last record of a REST round is a LOST
- * record of the losses that no other record had, if a slot listens to it. begin ends an open
- * round. end returns the space to the kernel. begin fails with -EBUSY inside a dispatch.
- */
-int pev_session_begin(struct pev_session *session, enum pev_drain drain);
-int pev_session_next(struct pev_session *session, struct pev_slot **slot, struct pev_record *rec);
-void pev_session_end(struct pev_session *session);
-
 /*
  * Returns the bytes of the AUX area that the current record announces;
  * false if it announces none. Valid as long as the record.
  */
 bool pev_session_aux(const struct pev_session *session, const struct pev_record *rec,
 		     struct pev_aux *aux);
-
-/* Does not count the last record as delivered. */
-void pev_session_uncount(struct pev_session *session);
-
-/*
- * Returns 0 to continue, 1 to stop behind this record, or -errno to
- * stop with this error. The record counts as delivered in each case.
- */
-typedef int (*pev_deliver_fn)(void *ctx, struct pev_slot *slot, const struct pev_record *rec);
-
-/*
- * Delivers a whole round, at most max records (0: no limit). Returns
- * how many, or -errno; -EBUSY when called from a deliver function.
- */
-int64_t pev_session_dispatch(struct pev_session *session, enum pev_drain drain, uint64_t max,
-			     pev_deliver_fn deliver, void *ctx);
-
-/*
- * Delivers the records in the backward rings (events with write_backward), oldest first.
- * Their output is paused meanwhile: records of that time are lost and counted. The records
- * stay; a later snapshot delivers those again that are not overwritten by then.
- */
-int64_t pev_session_snapshot(struct pev_session *session, pev_deliver_fn deliver, void *ctx);
 
 /*
  * Sets the recorder: from here on it receives the rings' bytes as they are, before
@@ -232,7 +179,7 @@ void pev_session_record_backward(struct pev_session *session);
 
 /*
  * A round for the recorder only: copies all bytes to it and parses no record. Returns the number
- * of bytes, or -EBUSY. Marks rounds so that a reader can sort their records as a session would.
+ * of bytes. Marks rounds so that a reader can sort their records as a session would.
  */
 int64_t pev_session_copy_rings(struct pev_session *session);
 
@@ -250,13 +197,7 @@ void pev_session_totals(struct pev_session *session, struct pev_totals *totals);
 const char *pev_session_comm(struct pev_session *session, int tid);
 struct pev_tasks *pev_session_tasks(struct pev_session *session);
 
-/*
- * Frees everything in reverse order. Called from a deliver function,
- * it closes the session when that function has returned.
- */
+/* Frees everything in reverse order. Not from a deliver function: it closes what it reads. */
 void pev_session_close(struct pev_session *session);
-
-/* Closes at once, when the running deliver function is never returned to. */
-void pev_session_drop(struct pev_session *session);
 
 #endif

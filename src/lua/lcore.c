@@ -17,7 +17,6 @@
 #include "lua/base/lexit.h"
 #include "lua/engine/lchild.h"
 #include "lua/engine/lcounter.h"
-#include "lua/engine/lreplay.h"
 #include "lua/engine/lsession.h"
 #include "lua/event/lattr.h"
 #include "lua/hooks/lfile.h"
@@ -74,7 +73,6 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_counter_register(L);
 	l_reader_register(L);
 	l_writer_register(L);
-	l_replay_register(L);
 	l_session_register(L);
 	l_exit_register(L);
 	return 1;

@@ -17,8 +17,7 @@
 #include "base/err.h"
 #include "perfdata/blocks.h"
 #include "record/record.h"
-
-#define PEV_NO_EVENT UINT32_MAX
+#include "record/source.h"
 
 /* A recorded event. Owned by the reader; its address stays the same. */
 struct pev_file_event {

@@ -17,6 +17,7 @@
 
 /* The caller's data about a held sample, returned with it. */
 struct pev_held_of {
+	const struct pev_plan *plan;
 	uint64_t time;
 	uint32_t event;
 	bool flag;

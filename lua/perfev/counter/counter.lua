@@ -423,7 +423,7 @@ function M.join(self, s, level)
   self.session = s
   s.counters[#s.counters + 1] = self
   if not s.core then return self end
-  if s.opts.input then return s.core:refuse_counter() end
+  if s.replay then return s.replay:refuse_counter() end
   local ok, why, code = self:_open()
   if ok and s.running then ok, why, code = self:_start_counting() end
   if not ok then return nil, why, code end

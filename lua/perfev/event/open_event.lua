@@ -27,6 +27,8 @@ Event.__name = "perfev.event"
 Event.__tostring = function(self) return "event " .. self.name end
 
 -- Calls a verb of the core -> true | nil, message, errno
+local live_only = { period = true, filter = true, signal = true }
+
 local ask_core
 function ask_core(self, verb, ...)
   if self.members then -- one declaration, several events
@@ -38,6 +40,9 @@ function ask_core(self, verb, ...)
   end
   local opened = self.slot and self.session.core
   if not opened then return nil, self.error or "the event is not open", E.EBADF end
+  if self.session.replay and live_only[verb] then
+    return nil, verb .. ": the events of a recording are as they were recorded", E.EOPNOTSUPP
+  end
   local ok, what, code = opened[verb](opened, self.slot, ...)
   if ok then return true end
   return nil, what, code
@@ -520,7 +525,7 @@ end
 
 -- -> true | nil, message, errno
 local function open(self, ev)
-  if self.opts.input then return self.core:match(ev) end
+  if self.replay then return self.replay:match(ev) end
   local there, why, code = event.builds(ev.decl, self.opts.events)
   if not there then return nil, why, code end
   local ok, first, errno

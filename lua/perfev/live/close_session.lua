@@ -40,7 +40,8 @@ function M.close_all(session)
       recording.finish(session)
     end
     session.core:close()
-    session.core = nil
+    if session.replay then session.replay.rec:close() end
+    session.core, session.replay = nil, nil
     opened.undo(session.events)
   end
   session.finished = true

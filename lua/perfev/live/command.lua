@@ -39,7 +39,9 @@ end
 -- A task's events end before the task can be waited for: do_exit() of the kernel. A task that executes a file that is
 -- set-uid or not readable loses its events and continues (begin_new_exec()), so the command is waited for.
 function M.have_targets_ended(session)
-  if not session.core:over() then return false end
+  local is_over, damage = session.core:over()
+  session.failure = session.failure or damage
+  if not is_over then return false end
   if session.child and session.command_status then return true end
   report_unwatched(session)
   return not session.child

@@ -131,7 +131,7 @@ function M.deliver(session, drain, max)
     n, stopped, code = session.core:copy()
     n = n and 0
   else
-    n, stopped, code = session.core:dispatch(drain, count_records_left(session, max))
+    n, stopped, code = (session.replay or session.core):dispatch(drain, count_records_left(session, max))
     M.keep_sampled_files(session)
   end
   recording.check_write(session, drain == "rest")

@@ -40,9 +40,10 @@ end
 local function open_core(session)
   local opts = session.opts
   if opts.input then
-    local replay, why, errno = require("perfev.perfdata.replay").open(session, core_handlers(session))
-    session.core = replay
-    return replay ~= nil, why, errno
+    local recorded, why, errno = require("perfev.perfdata.recorded_events").open(session, core_handlers(session))
+    if not recorded then return nil, why, errno end
+    session.replay, session.core = recorded, recorded.core
+    return true
   end
   local handlers = core_handlers(session)
   session.exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil
@@ -50,13 +51,10 @@ local function open_core(session)
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
     exclude_pid = session.exclude_pid, max_bytes = handlers.max_bytes, note = handlers.note,
     on_error = handlers.on_error,
+    wanted = { comms = options.selects_comm(opts) and processes.patterns(opts.comm) or nil },
   }
   if not live then return nil, explain.refusal(what, code), code end
   session.core = live
-  for _, pattern in ipairs(options.selects_comm(opts) and processes.patterns(opts.comm) or {}) do
-    what, code = select(2, live:want_comm(pattern))
-    if what then return nil, what, code end
-  end
   return true
 end
 
@@ -73,7 +71,7 @@ local function open_events(session)
     local ok, why, code = c:_open()
     if not ok then return nil, why, code end
   end
-  if session.opts.input then return session.core:check() end
+  if session.replay then return session.replay:check() end
   return track_tasks.open_event(session)
 end
 

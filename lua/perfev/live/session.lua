@@ -383,7 +383,10 @@ function Session:snapshot()
     self.wants_snapshot = true
     return 0
   end
-  local n, what, code = self.core:snapshot()
+  if self.replay then
+    return nil, "snapshot: the events of a recording are as they were recorded", core.errno.EOPNOTSUPP
+  end
+  local n, what, code = self.core:dispatch("snapshot")
   if not n then return nil, explain.refusal(what, code), code end
   event_loop.keep_sampled_files(self)
   self.delivered = self.delivered + n
@@ -416,7 +419,7 @@ end
 
 -- For a recording: the bytes read, the file's size (0: a pipe), the records read. Else nil.
 function Session:_progress()
-  if self.core and self.opts.input then return self.core:how_far() end
+  if self.replay then return self.replay:how_far() end
 end
 
 --- Returns what start() would open, as lines of text, and whether all required events exist. Opens nothing.

@@ -84,7 +84,7 @@ local CPU = 1 << 7 -- PERF_SAMPLE_CPU
 function M.require_switch_cpus(who)
   local s = session.default()
   s:begin(function()
-    for _, recorded in ipairs(s.opts.input and s.core.rec.events or {}) do
+    for _, recorded in ipairs(s.replay and s.replay.rec.events or {}) do
       if recorded.attr.context_switch and recorded.attr.sample_type & CPU == 0 then
         M.refuse(who, "the recording does not say on which CPU tasks were switched\n"
           .. "  try: perf record --switch-events --sample-cpu")

@@ -22,7 +22,7 @@ end
 -- Returns whether the session reads a recording, and whether that has copies of stacks, which are unwound.
 local function recording_kind(s)
   if not s.opts.input then return false end
-  for _, event in ipairs(s.core and s.core.rec and s.core.rec.events or {}) do
+  for _, event in ipairs(s.replay and s.replay.rec.events or {}) do
     if event.attr.sample_type & STACK_USER ~= 0 then return true, true end
   end
   return true, false

@@ -170,12 +170,14 @@ uint32_t l_dispatch_pull_fields(lua_State *L, int idx, int names, struct l_dispa
 	return PULLED;
 }
 
-uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
+uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot,
+				  uint32_t *named)
 {
 	lua_Integer base = (lua_Integer)slot * PEV_RECORD_NR + 1;
 	int top = lua_gettop(L), list = top + 1;
 	uint32_t wanted_types = 0;
 
+	*named = 0;
 	clear_slot(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
@@ -186,7 +188,9 @@ uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d, u
 		return d->pulls ? PULLED : 0;
 	}
 	for (int type = 0; type < PEV_RECORD_NR; type++) {
-		if (lua_getfield(L, -1, pev_layouts[type].callback) == LUA_TNIL) {
+		if (lua_getfield(L, -1, pev_layouts[type].callback) != LUA_TNIL) {
+			*named |= UINT32_C(1) << type;
+		} else {
 			lua_pop(L, 1);
 			lua_getfield(L, -1, "record");
 		}

@@ -77,12 +77,13 @@ void l_dispatch_set_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
 void l_dispatch_free(struct l_dispatch *d);
 
 /*
- * Sets a slot's callbacks from the spec at 2. Returns the record types that
- * have one. "fields" lists the arguments of the sample callback. "where" is a
- * condition on its samples or, with "where_all", on all its records. Raises.
+ * Sets a slot's callbacks from the spec at 2. Returns the record types that have one, and in
+ * *named those with a callback of their own name, not only "record". "fields" lists the
+ * arguments of the sample callback. "where" is a condition on its samples or, with
+ * "where_all", on all its records. Raises.
  */
 uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d,
-				  uint32_t slot);
+				  uint32_t slot, uint32_t *named);
 /*
  * From here on l_dispatch_push_pulled() pushes the fields of samples that the list at names has,
  * for all slots; other records are not wanted. nil: nothing is. Returns the wanted types. Raises.

@@ -1,8 +1,5 @@
---- Replays a recording to a session: decides which listeners receive each record.
--- It has the methods of the core's session (perfev.core), so session.lua has one loop, one end and one handling of
--- errors for both. C handles each record, and timers on the records' clock (src/perfdata/replay.c). This file handles
--- the setup: it matches events and selects records. Only the file is opened; a core session without events waits for
--- signals and watched descriptors.
+--- Opens a recording for a session, and finds its events for the declared ones.
+-- From there on the core's session delivers its records as those of the rings (src/engine/next_record.c).
 
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
@@ -16,19 +13,10 @@ local selection = require "perfev.perfdata.replay_filter"
 
 local M = {}
 
-local Replay = {}
-Replay.__index = Replay
+local RecordedEvents = {}
+RecordedEvents.__index = RecordedEvents
 
 local E = core.errno
-
--- Number of a record type -> the callback it is delivered to.
-local callback_of = {}
-for number, layout in ipairs(core.layouts().records) do callback_of[number] = layout.callback end
-
--- Records that only their own event receives. Other records are about tasks and their memory, and any event may have
--- recorded them.
-local own_only = { sample = true, read = true, throttle = true, aux = true, itrace_start = true,
-                   aux_output_hw_id = true, callchain_deferred = true }
 
 local NOTES_MAX = 10
 
@@ -49,8 +37,8 @@ end
 
 --- Opens the session's input.
 -- @tparam session session
--- @tparam table handlers  `on_error`, as of the core's session
--- @treturn[1] replay
+-- @tparam table handlers  `on_error`, `max_bytes`, as of the core's session
+-- @treturn[1] table  `core`: the core's session, `rec`: the recording, `shown`: its name in messages
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
@@ -58,50 +46,54 @@ function M.open(session, handlers)
   local input = session.opts.input
   local shown = input == "-" and "standard input" or input
   if #session.counters > 0 then return no_counters(shown) end
-  local waiter, what, code = core.session {}
-  if not waiter then return nil, what, code end
-  local rec
-  rec, what, code = recording.open(input, {
+  local rec, what, code = recording.open(input, {
     ordered = session.opts.ordered ~= false,
     log = logger(session, shown),
   })
   if not rec then
-    waiter:close()
     return nil, ("cannot open the recording %s\n  try: %s"):format(what, recording.remedy(input, code)), code
   end
-  local self = setmetatable({ session = session, rec = rec, shown = shown, waiter = waiter, listeners = {},
-                              carriers = {}, forms = {} }, Replay)
+  local self = setmetatable({ session = session, rec = rec, shown = shown, listeners = {}, carriers = {}, forms = {},
+    declarations = 0 }, RecordedEvents)
   local wanted
   wanted, what, code = selection.of(rec, session.opts, shown)
   if not wanted then
-    self:close()
+    rec:close()
     return nil, what, code
   end
-  self.source = core.replay(rec.file, handlers, wanted)
+  self.core, what, code = core.session {
+    reader = rec.file, wanted = wanted, on_error = handlers.on_error, max_bytes = handlers.max_bytes,
+    news = function()
+      rec:_read_events()
+      self:number_events()
+    end,
+  }
+  if not self.core then
+    rec:close()
+    return nil, what, code
+  end
   self:number_events()
   return self
 end
 
 --- Reads the recording's events and their payload formats. A pipe may announce more events later.
-function Replay:number_events()
+function RecordedEvents:number_events()
   self.nr = {}
   for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
   self.session.machine = self.rec.header.arch
-  self.source:know("registers", self.rec.registers)
-  self.source:know("world", self.rec.world)
+  self.core:know("registers", self.rec.registers)
+  self.core:know("world", self.rec.world)
   self:read_private()
   for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
-  self.source:forget()
 end
 
 -- Leaves out the records that the recording session did not deliver.
-function Replay:read_private()
+function RecordedEvents:read_private()
   local said = private.read(self.rec:section(private.SECTION), self.rec.facts.big)
-  self.source:exclude(said.exclude_pid or 0)
-  self.lost_own = said.lost_own
-  self.source:lost_own(said.lost_own)
+  self.core:exclude(said.exclude_pid or 0)
+  self.core:lost_own(said.lost_own)
   for _, n in ipairs(said.keep_own) do
-    if self.rec.events[n] then self.source:keep(n) end
+    if self.rec.events[n] then self.core:keep(n) end
   end
   -- The event that a session adds for the names of tasks does not belong to a declaration.
   for _, n in ipairs(said.hidden) do
@@ -109,9 +101,9 @@ function Replay:read_private()
   end
 end
 
-function Replay:give_payload(listener)
+function RecordedEvents:give_payload(listener)
   local payload = listener.recorded and self.rec.payloads[self.nr[listener.recorded]]
-  if payload then self.source:payload(listener.ev.slot, payload) end
+  if payload then self.core:payload(listener.ev.slot, payload) end
 end
 
 -- ---- the file's events and the declared ones ----
@@ -280,7 +272,7 @@ local function shape_stacks(self, decl, one)
   end
   self.forms[recorded] = form
   form.of_ip = not has_chains(recorded)
-  self.source:stacks(self.nr[recorded], form)
+  self.core:stacks(self.nr[recorded], form)
   if not form.of_ip or other or spec.sample_max_stack == 1 then return end
   self.session:_log(0, ("%s: recorded without call chains: a stack is its first frame alone\n  try: perf record -g")
     :format(recorded.name))
@@ -330,11 +322,12 @@ end
 
 local function listen(self, ev, one, first)
   local recorded = one.recorded
-  local listener = { ev = ev, recorded = recorded, first = first }
-  ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
-    fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier }
+  local listener = { ev = ev, recorded = recorded }
+  ev.slot = self.core:listen { callbacks = ev.decl.callbacks, event = ev, recorded = self.nr[recorded],
+    declaration = self.declarations, takes_others = first, fields = ev.decl.fields and ev.decl.fields.names,
+    where = ev.decl.where, where_all = ev.decl.is_carrier }
   self.listeners[#self.listeners + 1] = listener
-  if ev.decl.spec.disabled then self:disable_event(ev.slot) end
+  if ev.decl.spec.disabled then self.core:disable_event(ev.slot) end
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
   ev.format = recorded.format and recorded.format.format
@@ -373,9 +366,9 @@ local function own_of_twins(self, ev, found)
 end
 
 --- Finds the recorded events of a declaration, and adds a listener for each.
-function Replay:match(ev)
+function RecordedEvents:match(ev)
   local decl = ev.decl
-  self.source:forget()
+  self.declarations = self.declarations + 1
   if not decl.text and decl.spec.type == nil then -- side-band records alone, of every event
     self.matched = true
     listen(self, ev, { recorded = find_carrier(self, decl) }, true)
@@ -455,7 +448,7 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string  message with cause and remedy
 -- @treturn[2] integer errno
-function Replay:check()
+function RecordedEvents:check()
   note_unasked(self)
   if self.matched or #self.session.events == 0 then return true end
   return nil, ("%s: none of the events is in it\n  it has %s\n  try: perf record -e EVENT with those of the script")
@@ -463,77 +456,7 @@ function Replay:check()
 end
 
 --- Refuses a counter that is declared during the replay -> nil, message, errno
-function Replay:refuse_counter() return no_counters(self.shown) end
-
--- ---- routing of records ----
-
--- True if the event requested this record type itself.
-local function records_itself(ev, asks)
-  for _, one in ipairs(ev.of and ev.of.members or { ev }) do
-    if one.attr[asks] then return true end
-  end
-  return false
-end
-
--- If several events requested a record type, the others receive only the records of the first one.
-local function is_told_before(self, recorded, asks)
-  for _, other in ipairs(asks and recorded and self.rec.events or {}) do
-    if other.attr[asks] then return other ~= recorded end
-  end
-  return false
-end
-
-local function hears(self, listener, recorded, callback)
-  if listener.recorded == recorded and recorded then return true end
-  if own_only[callback] or not listener.first then return false end
-  local asks = event.asks[callback] and event.asks[callback][1]
-  if is_told_before(self, recorded, asks) then return false end
-  if not listener.recorded then return true end
-  if not listener.ev.decl.callbacks[callback] or callback == "record" then return false end
-  return not recorded or asks ~= nil and not records_itself(listener.ev, asks)
-end
-
--- A LOST record goes to the listener of its event, or else to the first listener with such a callback, as live.
-local function one_of_loss(self, recorded, slots)
-  local first
-  for _, listener in ipairs(self.listeners) do
-    if listener.ev.decl.callbacks.lost ~= nil then
-      if recorded and listener.recorded == recorded then return { listener.ev.slot } end
-      first = first or listener.ev.slot
-    end
-  end
-  if first then return { first } end
-  return recorded and slots or { self.listeners[1] and self.listeners[1].ev.slot }
-end
-
--- Sets the listeners for a record type of the n-th event (0: an unknown event).
-local function route(self, n, number)
-  local recorded, callback, slots = self.rec.events[n], callback_of[number] or "record", {}
-  for _, listener in ipairs(self.listeners) do
-    if hears(self, listener, recorded, callback) then slots[#slots + 1] = listener.ev.slot end
-  end
-  self.source:route(callback == "lost" and one_of_loss(self, recorded, slots) or slots)
-end
-
--- ---- records ----
-
--- Handles a request of the C source -> true if it can continue at once
-local function answer(self, turn, a, b)
-  if turn == "route" then
-    route(self, a, b)
-    return true
-  elseif turn == "news" then
-    self.rec:_read_events()
-    self:number_events()
-    return true
-  elseif turn == "timer" then
-    self.session:_call_handlers(-1 - a)
-  elseif turn == "end" then -- the records read so far are delivered, and the run has failed
-    self.ended = true
-    self.session.failure = self.session.failure or a
-  end
-  return false
-end
+function RecordedEvents:refuse_counter() return no_counters(self.shown) end
 
 -- ---- aggregators that need no order of time ----
 
@@ -545,125 +468,37 @@ end
 
 -- Feeds the aggregators in the order of the file, if nothing needs the order of time.
 local function begin_unordered(self, max)
-  local slots, jobs, why = {}, nil, order_reason(self.session, max)
-  for n, recorded in ipairs(self.rec.events) do
-    slots[n] = {}
-    for _, listener in ipairs(self.listeners) do
-      if hears(self, listener, recorded, "sample") then table.insert(slots[n], listener.ev.slot) end
-    end
-  end
-  if not why then jobs, why = self.source:unordered(slots, self.session.opts.jobs or 0) end
+  local jobs, why = nil, order_reason(self.session, max)
+  if not why then jobs, why = self.core:unordered(self.session.opts.jobs or 0) end
   self.is_unordered = jobs ~= nil
   self.session:_log(1, jobs and ("%s: read without order of time, on %d thread%s"):format(self.shown, jobs,
     jobs == 1 and "" or "s") or ("%s: read in the order of time: %s"):format(self.shown, why))
 end
 
 -- Feeds the aggregators the next samples -> number delivered
-local function feed_unordered(self, mode)
-  local more, n = self.source:feed_unordered(mode ~= "round")
+local function feed_unordered(self, drain)
+  local more, n = self.core:feed_unordered(drain ~= "round")
   self.is_unordered = more or false
   self.ahead = more and n or nil
   if more == nil then self.session:_log(1, ("%s: read again in the order of time: %s"):format(self.shown, n)) end
   return more == false and n or 0
 end
 
---- Delivers up to max records (0: any number) -> number delivered, true if a callback stopped the session
-function Replay:dispatch(mode, max)
+--- Delivers records as the core's session does, but feeds aggregators in the order of the file if they can be.
+-- @tparam string drain
+-- @tparam integer max  the most records to deliver; 0: no limit
+-- @treturn integer  records delivered
+-- @treturn boolean  true if a callback stopped the session
+function RecordedEvents:dispatch(drain, max)
   if self.is_unordered == nil then begin_unordered(self, max) end
-  if self.is_unordered then return feed_unordered(self, mode), false end
-  local n, go_on = 0, mode == "round" -- the final round delivers nothing more
-  while go_on do
-    local more, stopped, turn, a, b = self.source:dispatch(max > 0 and max - n or 0)
-    n = n + more
-    self.stopped = self.stopped or stopped
-    go_on = not stopped and answer(self, turn, a, b) and (max == 0 or n < max)
-  end
-  return n, self.stopped or false
+  if self.is_unordered then return feed_unordered(self, drain), false end
+  return self.core:dispatch(drain, max)
 end
 
--- For records(): delivers the records of all declared events one by one.
-function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
-function Replay:pull(fields) return self.source:pull(fields) end
-
--- Returns a function that delivers the next record; as in the core, it calls next_round at the end of a round.
-function Replay:puller(next_round, max)
-  return self.source:puller(function(turn, a, b)
-    answer(self, turn, a, b)
-    local goes_on = turn and turn ~= "end" and not self.stopped and not self.session.stopping
-    if goes_on then return not self.session.finished end
-    return next_round()
-  end, max)
-end
-
-function Replay.finish() end
-
--- ---- the other methods of a core session ----
-
-function Replay:timer(first, every)
-  return -1 - self.source:timer(first, every) -- a negative number, unlike descriptors
-end
-
-function Replay:read(fd, len)
-  if fd < 0 then return "" end
-  return self.waiter:read(fd, len)
-end
-
-function Replay:wait() return self.waiter:wait(0) end
-function Replay:watch(fd) return self.waiter:watch(fd) end
-function Replay:signals(set) return self.waiter:signals(set) end
-function Replay:over() return self.ended end
-function Replay:dispatching() return self.source:dispatching() end
-function Replay:halt()
-  self.stopped = true
-  self.source:halt()
-end
-function Replay.enable() return 0 end
-function Replay.disable() return 0 end
-
-local function switch(on)
-  return function(self, slot)
-    self.source:switch(slot, on)
-    return 0
-  end
-end
-Replay.enable_event, Replay.disable_event, Replay.remove = switch(true), switch(false), switch(false)
-
-local function refused(what)
-  return function() return nil, what .. ": the events of a recording are as they were recorded", E.EOPNOTSUPP end
-end
-Replay.period, Replay.filter, Replay.signal = refused("period"), refused("filter"), refused("signal")
-Replay.snapshot = refused("snapshot")
-
-function Replay:again() return self.waiter:again() end
-
--- The descriptor is readable until the end of the recording.
-function Replay:fd()
-  self:again()
-  return self.waiter:fd()
-end
-
-function Replay:totals()
-  local totals, read = self.waiter:totals(), self.rec:totals()
-  for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
-    totals[name] = read[name]
-  end
-  totals.delivered, totals.excluded, totals.unjoined, totals.untold, totals.beyond_memory, totals.no_memory =
-    self.source:counts()
-  totals.throttled = read.types.throttle or 0
-  totals.lost_own = self.lost_own
-  return totals
-end
-
-function Replay:how_far()
+--- Returns the bytes read, the file's size (0: a pipe), the records read.
+function RecordedEvents:how_far()
   local totals = self.rec:totals()
   return self.ahead or totals.bytes, self.rec.facts.size, totals.records
-end
-
-function Replay:task(tid) return self.rec:task(tid) end
-
-function Replay:close()
-  self.rec:close()
-  self.waiter:close()
 end
 
 return M
