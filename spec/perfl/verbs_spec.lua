@@ -158,6 +158,31 @@ describe("perfl report", function()
     end
   end)
 
+  it("counts a sample under the name that its task had then, and the period of its event", function()
+    local attr = { type = 1, config = 0, sample_period = 7, sample_id_all = true,
+                   sample_type = { "identifier", "tid", "time" } }
+    local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
+    local time = 0
+    local function add(type_name, tid, comm)
+      time = time + 1
+      local sample = type_name == "sample"
+      built:add { type = type_name, pid = tid, tid = tid, comm = comm, time = time, identifier = sample and 1 or nil,
+                  sample_id = not sample and { pid = tid, tid = tid, time = time, identifier = 1 } or nil }
+    end
+    add("sample", 8)
+    for _, name in ipairs { "first", "second" } do
+      add("comm", 8, name)
+      for _ = 1, 3 do add("sample", 8) end
+      add("sample", 8 + 256)
+      add("sample", 0)
+    end
+    local total = told(spill(built:file()))
+    local comms = {}
+    for _, entry in ipairs(total.comms) do comms[entry.comm] = entry.samples end
+    assert.same({ ["?"] = 3, first = 3, second = 3, swapper = 2 }, comms)
+    assert.same({ 11, 77 }, { total.events[1].samples, total.events[1].periods })
+  end)
+
   it("fits a screen of 80 columns, whatever names are in it", function()
     local result = perfl("report", spill((whole())))
     assert.equal(0, result.code, result.err)
@@ -362,6 +387,61 @@ describe("perfl dump", function()
     } do
       assert.matches(wanted, result.out, 1, true)
     end
+  end)
+
+  it("prints values with parts, sorted by name", function()
+    local attr = { type = 0, config = 0, sample_period = 1, sample_id_all = true, branch_sample_type = 1 << 17 | 1,
+                   read_format = 0xf, sample_regs_user = 1 << 0 | 1 << 7 | 1 << 29, sample_type = { "identifier",
+                   "time", "read", "callchain", "branch_stack", "regs_user", "weight_struct", "data_src",
+                   "transaction" } }
+    local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
+    built:add { type = "sample", identifier = 1, time = 5,
+      read = { time_enabled = 3, time_running = -1, values = { { value = 7, id = 1 } } },
+      callchain = { 1, -512, 2, -640, 3, 4, -2048, -700, 5 },
+      branch_stack = { hw_idx = -1, { from = 16, to = 32, mispred = true, cycles = 9, type = "call" },
+                       { from = 1, to = 2, type = "extend_abi", new_type = "arch_2" } },
+      regs_user = { abi = 2, ax = 1, sp = -1, [29] = 2 }, weight = { var1_dw = 4, var3_w = 1 },
+      data_src = { op = { store = true, load = true }, hops = 7 }, transaction = { abort = 6, sync = true } }
+    built:add { type = "namespaces", pid = 1, tid = 1, namespaces = { net = { dev = 4, inode = 5 },
+      uts = { dev = 4, inode = -6 } }, sample_id = { time = 6, identifier = 1 } }
+    local path = spill(built:file { [6] = built:string "x86_64" })
+    local lines, objects = lines_of(perfl("dump", path).out), lines_of(perfl("dump", "-j", path).out)
+    local function holds(text, wanted) assert.matches(wanted, text, 1, true) end
+    holds(lines[2], " read={time_enabled=3 time_running=-1 values=[{id=1 value=7}]} callchain=[0x1 user: 0x2 "
+      .. "deferred: 0x3 0x4 guest: 0xfffffffffffffd44 0x5] branch_stack=[0x10->0x20(cycles=9,mispred,type=\"call\") "
+      .. "0x1->0x2(new_type=\"arch_2\",type=\"extend_abi\") hw_idx=-1] regs_user={abi=2 29=0x2 ax=0x1 "
+      .. "sp=0xffffffffffffffff} weight={raw=0x1000000000004 var1_dw=4 var2_w=0 var3_w=1} data_src={blk={} dtlb={} "
+      .. "hops=7 lock={} lvl={} lvl_num=0 op={load store} raw=0x380000000006 region=0 snoop={} snoopx={}} "
+      .. "transaction={abort=6 raw=0x600000004 sync}")
+    for _, wanted in ipairs {
+      ',"read":{"time_enabled":3,"time_running":-1,"values":[{"id":1,"value":7}]},"callchain":{"cookie":"0x3",'
+        .. '"guest":[],"raw":["0x1","0xfffffffffffffe00","0x2","0xfffffffffffffd80","0x3","0x4","0xfffffffffffff800",'
+        .. '"0xfffffffffffffd44","0x5"],"unknown":["0x5"],"user":["0x1","0x2","0x4"]},"branch_stack":[{"abort":false,'
+        .. '"cycles":9,"from":"0x10","in_tx":false,"mispred":true,"predicted":false,"priv":"unknown","raw":"0x400091",'
+        .. '"spec":"na","to":"0x20","type":"call"},{',
+      ',"regs_user":{"abi":2,"29":"0x2","ax":"0x1","sp":"0xffffffffffffffff"},"weight":{"raw":"0x1000000000004",',
+      ',"op":{"load":true,"store":true},"raw":"0x380000000006","region":0,"remote":false,',
+      ',"transaction":{"abort":6,"async":false,"capacity_read":false,',
+    } do holds(objects[1], wanted) end
+    holds(lines[3], " namespaces={net={dev=4 inode=5} uts={dev=4 inode=-6}} ")
+    holds(objects[2], ',"namespaces":{"net":{"dev":4,"inode":5},"uts":{"dev":4,"inode":-6}},')
+  end)
+
+  it("prints a record that is longer than its buffer, in its place", function()
+    local attr = { type = 1, config = 0, sample_period = 1, sample_type = { "time", "raw" } }
+    local built = perfdata.new { events = { { attr = attr } } }
+    for i = 1, 3 do
+      built:add { type = "sample", time = i, raw = "x" }
+      built:add { type = "sample", time = i, raw = ("%c"):format(i):rep(60000) }
+    end
+    local path = spill(built:file())
+    local lengths = {}
+    for i, line in ipairs(lines_of(perfl("dump", "-j", path).out)) do
+      local raw = json.decode(line).raw
+      lengths[i] = { #raw // 1000, raw:sub(1, 2) }
+    end
+    assert.same({ { 0, "78" }, { 120, "01" }, { 0, "78" }, { 120, "02" }, { 0, "78" }, { 120, "03" } }, lengths)
+    assert.matches(" raw=" .. ("01"):rep(64) .. "...(60004 bytes)\n", perfl("dump", path).out, 1, true)
   end)
 
   it("prints the records that are asked for", function()

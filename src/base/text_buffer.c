@@ -333,3 +333,58 @@ void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len)
 			put_byte(text, p[i]);
 	}
 }
+
+/* ---- JSON ---- */
+
+static bool is_utf8(const unsigned char *p, size_t len)
+{
+	uint32_t code;
+	size_t nr;
+
+	for (; len > 0; p += nr, len -= nr) {
+		nr = read_character(p, len, &code);
+		if (nr == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Puts a character that must not be in a JSON string as it is. */
+static void put_json_escape(struct pev_text *text, uint32_t code)
+{
+	static const char letters[] = { ['\n'] = 'n', ['\t'] = 't', ['\r'] = 'r',
+					['"'] = '"', ['\\'] = '\\' };
+	static const struct pev_conversion hex = { .letter = 'x', .is_hex = true, .width = 4,
+						   .zero = true, .plain = true };
+
+	pev_text_char(text, '\\');
+	if (code < sizeof(letters) && letters[code]) {
+		pev_text_char(text, letters[code]);
+		return;
+	}
+	pev_text_char(text, 'u');
+	pev_text_number(text, &hex, code);
+}
+
+void pev_text_json(struct pev_text *text, const char *bytes, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)bytes;
+	bool plain = pev_text_is_safe(bytes, len) && !memchr(bytes, '"', len) &&
+		     !memchr(bytes, '\\', len);
+	bool utf8 = plain || is_utf8(p, len);
+	size_t nr;
+
+	pev_text_char(text, '"');
+	if (plain)
+		pev_text_put(text, bytes, len);
+	for (; !plain && len > 0; p += nr, len -= nr) {
+		uint32_t code = *p;
+
+		nr = utf8 ? read_character(p, len, &code) : 1;
+		if (is_unsafe(code) || code == '"' || code == '\\' || (!utf8 && code > 0x7f))
+			put_json_escape(text, code);
+		else
+			pev_text_put(text, (const char *)p, nr);
+	}
+	pev_text_char(text, '"');
+}

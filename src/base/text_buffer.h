@@ -87,6 +87,11 @@ void pev_text_hex(struct pev_text *text, uint64_t value); /* "0x%llx" */
  * Does what lua/perfev/base/escape.lua does; text_line_spec.lua compares the two.
  */
 void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len);
+/*
+ * Appends foreign text as a JSON string in quotes, which is safe on a terminal. Text that is not
+ * UTF-8 is taken as Latin-1. Does what lua/perfev/base/json.lua does.
+ */
+void pev_text_json(struct pev_text *text, const char *bytes, size_t len);
 /* False: some of these bytes may need an escape. */
 bool pev_text_is_safe(const char *bytes, size_t len);
 

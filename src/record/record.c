@@ -558,7 +558,7 @@ static const struct pev_layout *layout_of(const struct pev_record *rec)
 	return &pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0];
 }
 
-static const struct pev_row *rows_of(const struct pev_record *rec)
+const struct pev_row *pev_record_rows(const struct pev_record *rec)
 {
 	return has_build_id(rec) ? pev_mmap2_build_id_rows : layout_of(rec)->rows;
 }
@@ -833,7 +833,7 @@ static bool has_row(const struct pev_row *rows, uint8_t field)
 
 enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n)
 {
-	const struct pev_row *rows = rows_of(rec);
+	const struct pev_row *rows = pev_record_rows(rec);
 	struct pev_value value;
 
 	for (const struct pev_row *row = rows; row->field; row++) {
@@ -850,3 +850,14 @@ enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n)
 	}
 	return PEV_F_NONE;
 }
+
+/* ---- names of values ---- */
+
+const char *const pev_cpumodes[] = {
+	"unknown", "kernel", "user", "hypervisor", "guest_kernel", "guest_user", "unknown",
+	"unknown",
+};
+
+const char *const pev_namespace_names[PEV_NAMESPACES_NR] = {
+	"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"
+};

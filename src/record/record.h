@@ -208,6 +208,14 @@ bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag);
 /* The n-th field of this record, in writer order, trailer last; 0 past the end. */
 enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n);
 
+/* The rows of this record's layout, without the trailer. Ends with PEV_F_NONE. */
+const struct pev_row *pev_record_rows(const struct pev_record *rec);
+/* Names of header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
+extern const char *const pev_cpumodes[];
+/* Names of the namespaces, in the order of enum in uapi/linux/perf_event.h. */
+enum { PEV_NAMESPACES_NR = 7 };
+extern const char *const pev_namespace_names[PEV_NAMESPACES_NR];
+
 /* Counter values, of READ records, samples and read(2) alike. */
 struct pev_read_value {
 	uint64_t value, id, lost;

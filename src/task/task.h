@@ -79,6 +79,13 @@ void pev_tasks_free(struct pev_tasks *tasks);
  * Applies a COMM, FORK, EXIT, MMAP, MMAP2 or KSYMBOL record; ignores others. -ENOMEM.
  */
 int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec);
+/* True for the types that change facts about tasks. */
+static inline bool pev_tasks_are_changed_by(uint32_t type)
+{
+	return type == PERF_RECORD_FORK || type == PERF_RECORD_COMM || type == PERF_RECORD_EXIT ||
+	       type == PERF_RECORD_MMAP || type == PERF_RECORD_MMAP2 ||
+	       type == PERF_RECORD_KSYMBOL;
+}
 /*
  * Reads the threads of a process, or of all processes (pid -1), from /proc; repeats while new
  * threads appear.

@@ -394,6 +394,7 @@ static void fill_field(struct pev_tp_field *field, const struct pev_format *form
 		field->elem = form.bytes;
 		field->flags |= form.flags;
 	}
+	field->flags |= form.flags & PEV_TP_HEX; /* of each element */
 }
 
 struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pev_format *format,

@@ -237,6 +237,20 @@ function Recording:records(opts)
   return function() return give(next_record()) end
 end
 
+-- Reads the recording to its end in C, by a method of the C reader (src/lua/perfdata/lreader_state.h).
+local function pass(self, method, ...)
+  local result = self.file[method](self.file, ...)
+  self.error, self.errno = self.file:failure()
+  self.ended = true
+  return result
+end
+
+-- Counts all records. perfl report and skeleton call it.
+function Recording:_count(keep_going) return pass(self, "count", keep_going) end
+
+-- Writes records to io.output(), one on a line. perfl dump calls it.
+function Recording:_print(opts) return pass(self, "print", opts) end
+
 --- Returns the totals so far (src/perfdata/reader.h, struct pev_reader_totals), with `types` by name.
 function Recording:totals()
   if self.closed then return self.last_totals end

@@ -1,7 +1,6 @@
 --- perfl dump: prints every record of a recording with all its fields, one record a line, sorted by time.
 --
--- The columns are the fields that nearly every record has. perfl.record_text chooses how each field is written once
--- per record type, so that printing a record costs one walk over its fields.
+-- C writes the kernel's records (src/record/record_text.c); this file writes those of tools.
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
@@ -10,7 +9,6 @@ local record_text = require "perfl.record_text"
 local grammar = require "perfev.event.grammar"
 local hex = require "perfev.base.hex"
 local json = require "perfev.base.json"
-local output = require "perfl.output"
 local open_recording = require "perfl.verb.open_recording"
 local reader = require "perfev.perfdata.reader"
 local message = require "perfl.message"
@@ -19,193 +17,7 @@ local user_records = require "perfev.perfdata.user_records"
 local M = {}
 
 local concat = table.concat
-local SAMPLE, ROUND = 9, 68 -- PERF_RECORD_SAMPLE, PERF_RECORD_FINISHED_ROUND
-local trailer_rows = core.layouts().trailer
 local HEAD = "#   OFFSET             TIME(s)  CPU    PID/TID    TYPE EVENT FIELDS\n"
-local NO_TASK = "      -      "
-
--- ---- columns ----
-
-local function type_of(r) return r.type == "unknown" and "type_" .. r.number or r.type end
-
--- Names of records and events without spaces, so that awk can split a line.
-local shown_words = setmetatable({}, { __index = function(cache, name)
-  cache[name] = escape(name):gsub("[ \"]", "_")
-  return cache[name]
-end })
-
-local function time_text(time)
-  if not time then return "-" end
-  if time >= 0 then return ("%d.%09d"):format(time // 1000000000, time % 1000000000) end
-  local text = record_text.unsigned(time)
-  return text:sub(1, -10) .. "." .. text:sub(-9)
-end
-
-local function columns(offset, r, event)
-  local time, pid, tid, cpu = r.time, r.pid, r.tid, r.cpu
-  local type_name, name = shown_words[type_of(r)], event and shown_words[event.name] or "-"
-  if time and time >= 0 and pid and tid and cpu then -- the common case: one format call
-    return ("%#10x %9d.%09d %4d %6d/%-6d %s %s"):format(offset, time // 1000000000, time % 1000000000, cpu, pid, tid,
-      type_name, name)
-  end
-  return ("%#10x %19s %4s %s %s %s"):format(offset, time_text(time), cpu or "-",
-    pid and ("%6d/%-6s"):format(pid, tid or "-") or NO_TASK, type_name, name)
-end
-
--- ---- a kernel record as text ----
-
-local in_columns = { type = true, number = true, size = true, misc = true, cpumode = true, time = true, cpu = true,
-                     pid = true, tid = true }
-
-local leads = setmetatable({}, { __index = function(cache, name)
-  cache[name] = " " .. name .. "="
-  return cache[name]
-end })
-
--- Appends the trailer fields (sample_id) that differ from the record's own fields.
-local function trailer_text(r, parts, n)
-  local trailer, texts = r.sample_id, record_text.texts[0]
-  for _, row in ipairs(trailer_rows) do
-    local name = row.name
-    local value = trailer[name]
-    if value and value ~= r[name] then
-      n = n + 1
-      parts[n] = (" sample_id.%s=%s"):format(name, texts[name](value))
-    end
-  end
-  return n
-end
-
-local function sample_text(r, event, parts, n, args)
-  for _, field in ipairs(record_text.sample_fields(event)) do
-    local name = field.name
-    local value = not in_columns[name] and r[name]
-    if value and not (args and name == "raw") then
-      if field.flag then
-        n = n + 1
-        parts[n] = leads[name]:sub(1, -2)
-      else
-        parts[n + 1], parts[n + 2] = leads[name], field.text(value)
-        n = n + 2
-      end
-    end
-  end
-  return n
-end
-
-local function kernel_record_text(r, number, parts, n)
-  local texts = record_text.texts[number]
-  for name, value in pairs(r) do
-    if in_columns[name] or not value then -- luacheck: ignore 542 (an unknown comm is nil)
-    elseif value == true then
-      n = n + 1
-      parts[n] = leads[name]:sub(1, -2)
-    else
-      parts[n + 1], parts[n + 2] = leads[name], texts[name](value)
-      n = n + 2
-    end
-  end
-  return trailer_text(r, parts, n)
-end
-
-local parts = {} -- the parts of one line; reused for every line
-
-local function line_of(r, offset, synthesised, opts)
-  local number, event, mode, n = r.number, r.event, r.cpumode, 1
-  parts[1] = columns(offset, r, event)
-  if mode ~= "unknown" then
-    n = 2
-    parts[2] = " " .. mode
-  end
-  if number == SAMPLE and event then
-    local args = r.args
-    n = sample_text(r, event, parts, n, args)
-    if args then n = record_text.args_text(event, args, parts, n) end
-  else
-    n = kernel_record_text(r, number, parts, n)
-  end
-  if synthesised then
-    n = n + 1
-    parts[n] = " synthesised"
-  end
-  if opts.raw then
-    parts[n + 1], parts[n + 2] = " bytes=", hex.of(r.bytes)
-    n = n + 2
-  end
-  return concat(parts, "", 1, n)
-end
-
--- ---- a kernel record as JSON ----
-
-local keys = setmetatable({}, { __index = function(cache, name)
-  cache[name] = "," .. json.encode(name) .. ":"
-  return cache[name]
-end })
-
-local event_names = setmetatable({}, { __index = function(cache, name)
-  cache[name] = ',"event":' .. json.encode(name)
-  return cache[name]
-end })
-
-local function trailer_json(r)
-  local out, trailer, texts = {}, r.sample_id, record_text.jsons[r.number]
-  for name, value in pairs(trailer) do out[#out + 1] = ('"%s":%s'):format(name, texts[name](value)) end
-  table.sort(out)
-  return concat(out, ",")
-end
-
-local function sample_json(r, event, n, args)
-  parts[n + 1] = (',"type":"sample","number":%d,"size":%d,"misc":%d,"cpumode":"%s"'):format(SAMPLE, r.size, r.misc,
-    r.cpumode)
-  n = n + 1
-  for _, field in ipairs(record_text.sample_fields(event)) do
-    local name = field.name
-    local value = r[name]
-    if value ~= nil and not (args and name == "raw") then
-      parts[n + 1], parts[n + 2] = keys[name], field.flag and tostring(value) or field.json(value)
-      n = n + 2
-    end
-  end
-  return args and record_text.args_json(event, args, parts, n) or n
-end
-
-local function record_json(r, number, n)
-  local jsons = record_text.jsons[number]
-  for name, value in pairs(r) do
-    if value ~= nil then -- an unknown comm is nil
-      parts[n + 1], parts[n + 2] = keys[name], type(value) == "boolean" and tostring(value) or jsons[name](value)
-      n = n + 2
-    end
-  end
-  local trailer = trailer_json(r)
-  if trailer == "" then return n end
-  parts[n + 1], parts[n + 2], parts[n + 3] = ',"sample_id":{', trailer, "}"
-  return n + 3
-end
-
-local function object_of(r, offset, synthesised, opts)
-  local number, event, n = r.number, r.event, 1
-  parts[1] = ('{"offset":%d'):format(offset)
-  if event then
-    n = 2
-    parts[2] = event_names[event.name]
-  end
-  if number == SAMPLE and event then
-    n = sample_json(r, event, n, r.args)
-  else
-    n = record_json(r, number, n)
-  end
-  if synthesised then
-    n = n + 1
-    parts[n] = ',"synthesised":true'
-  end
-  if opts.raw then
-    n = n + 1
-    parts[n] = (',"bytes":"%s"'):format(hex.of(r.bytes))
-  end
-  parts[n + 1] = "}"
-  return concat(parts, "", 1, n + 1)
-end
 
 -- ---- a record of tools (type 64 and above) ----
 
@@ -223,13 +35,15 @@ local function own_keys(t, opts)
 end
 
 local bytes_fields = { raw = true, build_id = true }
+local BYTES = 64 -- of a field in the text form
+local TOOL_COLUMNS = "%#10x                   -    -       -       %s -"
 
 local function tool_line(t, opts)
-  local out = { columns(t.offset, { type = type_of(t) }) }
+  local out = { TOOL_COLUMNS:format(t.offset, t.type == "unknown" and "type_" .. t.number or t.type) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
-    local text = bytes_fields[name] and (opts.raw and hex.of or record_text.texts[9].raw)(value)
-      or record_text.any_text(name, value)
+    local text = not bytes_fields[name] and record_text.any_text(name, value) or opts.raw and hex.of(value)
+      or hex.cut(value, BYTES)
     out[#out + 1] = (" %s=%s"):format(name, text)
   end
   return concat(out)
@@ -240,8 +54,8 @@ local function tool_object(t, opts)
     t.misc) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
-    local text = bytes_fields[name] and record_text.jsons[9].raw(value) or record_text.any_json(name, value)
-    out[#out + 1] = keys[name] .. text
+    local text = bytes_fields[name] and '"' .. hex.of(value) .. '"' or record_text.any_json(name, value)
+    out[#out + 1] = (',"%s":%s'):format(name, text)
   end
   return concat(out) .. "}"
 end
@@ -302,35 +116,48 @@ local function no_such_event(rec, opts)
     open_recording.shown(opts.file), reader.names_text(rec.events))
 end
 
--- -> f(r), true if -t and -e select the record | nil, message
-local function filter_of(opts)
-  local types, events, why
-  if opts.type then types, why = types_of(opts.type) end
-  if not why and opts.event then events, why = event_filter(opts.event) end
-  if why then return nil, why end
-  return function(r)
-    if types and not (types[r.type] or types[r.number]) then return false end
-    if not events then return true end
-    local event = type(r) ~= "table" and r.event
-    return event and events[event] or false
+-- The kernel's types among those of -t, as a set of bits.
+local function kernel_types(types)
+  local set = 0
+  for number = 0, 63 do
+    if types[number] or types[reader.kernel_types[number] or "unknown"] then set = set | 1 << number end
   end
+  return set
+end
+
+-- -> { types = set of names and numbers, events = filter }, nil without -t and -e | nil, message
+local function filters_of(opts)
+  local filters, why = {}, nil
+  if opts.type then filters.types, why = types_of(opts.type) end
+  if not why and opts.event then filters.events, why = event_filter(opts.event) end
+  if why then return nil, why end
+  return filters
 end
 
 -- ---- the verb ----
 
-local function print_records(rec, opts, wanted)
-  local out, left = io.output(), opts.count or math.maxinteger
-  local kernel_form, tool_form = opts.json and object_of or line_of, opts.json and tool_object or tool_line
-  local keep_going, filtered = open_recording.watcher(), opts.type or opts.event
-  local flushing = rec.facts.size == 0 -- a pipe whose writer may still run: print what has arrived
-  for r, offset, synthesised in rec:records() do
-    if not filtered or wanted(r) then
-      out:write(type(r) == "table" and tool_form(r, opts) or kernel_form(r, offset, synthesised, opts), "\n")
-      left = left - 1
-    end
-    if flushing and r.number == ROUND and not output.check() then return end
-    if left <= 0 or not keep_going() then return end
-  end
+-- The name of an event as it is printed. On a line it has no spaces, so that awk can split the line.
+local function shown_name(event, opts)
+  if opts.json then return json.encode(event.name) end
+  return (escape(event.name):gsub("[ \"]", "_"))
+end
+
+local function print_records(rec, opts, filters)
+  local form, types, events, big = opts.json and tool_object or tool_line, filters.types, filters.events, rec.facts.big
+  rec:_print {
+    json = opts.json, with_bytes = opts.raw, count = opts.count, types = types and kernel_types(types),
+    selects_events = events ~= nil, keep_going = open_recording.may_continue,
+    flushes = rec.facts.size == 0, -- a pipe whose writer may still run: print what has arrived
+    describe = function(n)
+      local event = rec.events[n]
+      return shown_name(event, opts), not events or events[event]
+    end,
+    tool = function(number, bytes, offset)
+      if events then return nil end
+      local t = user_records.decode(number, bytes, offset, big)
+      return (not types or types[t.type] or types[number]) and form(t, opts) or nil
+    end,
+  }
 end
 
 local function new_parser()
@@ -358,16 +185,15 @@ end
 function M.main(words)
   local opts, status = open_recording.parse(new_parser(), "dump", words)
   if not opts then return status end
-  local wanted, why = filter_of(opts)
-  if not wanted then
+  local filters, why = filters_of(opts)
+  if not filters then
     message.say(why)
     return open_recording.USAGE
   end
   local rec <close> = open_recording.open("dump", opts.file)
   if not rec then return open_recording.FAILED end
-  collectgarbage("incremental", 400) -- every line leaves garbage: the default pause costs a fifth of the time
   if not opts.json then io.write(HEAD) end
-  print_records(rec, opts, wanted)
+  print_records(rec, opts, filters)
   open_recording.say_end(rec)
   local no_event = no_such_event(rec, opts) -- checked at the end: a pipe may announce events late
   if no_event then message.say(no_event) end

@@ -11,8 +11,6 @@ local M = {}
 
 M.FAILED, M.USAGE = 1, verbs.USAGE
 
-local CHECK_EVERY = 512 -- records between two checks for signals and for a closed output
-
 --- A parser with the file's arguments; the verb adds its options.
 -- @tparam string verb
 -- @tparam string description  a sentence
@@ -46,17 +44,11 @@ function M.open(verb, path)
   message.say(("cannot open the recording %s\ntry: %s"):format(why, remedy))
 end
 
---- Returns a function to call once per record: false after a signal or when the output's reader has closed it.
-function M.watcher()
-  local left = CHECK_EVERY
-  return function()
-    left = left - 1
-    if left > 0 then return true end
-    left = CHECK_EVERY
-    if not native.signal() then return (output.check()) end
-    native.heed()
-    return false
-  end
+--- False after a signal, or when the output's reader has closed it.
+function M.may_continue()
+  if not native.signal() then return (output.check()) end
+  native.heed()
+  return false
 end
 
 --- Prints that a signal ended the reading.

@@ -7,10 +7,10 @@ local json = require "perfev.base.json"
 local native = require "perfl.core"
 local open_recording = require "perfl.verb.open_recording"
 local message = require "perfl.message"
+local reader = require "perfev.perfdata.reader"
 
 local M = {}
 
-local SAMPLE = 9 -- PERF_RECORD_SAMPLE
 local SOFTWARE, DUMMY = 1, 9 -- PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 local WIDTH, TOP, NOTES = 80, 10, 10
 local grouped = message.grouped
@@ -20,55 +20,18 @@ local clocks = { [0] = "realtime", [1] = "monotonic", [4] = "monotonic_raw", [7]
 
 -- ---- counting ----
 
-local function add_sample(seen, r)
-  local event, comm = r.event, r.comm or "?"
-  seen.samples = seen.samples + 1
-  seen.comms[comm] = (seen.comms[comm] or 0) + 1
-  if not event then return end
-  local counts = seen.events[event] or { samples = 0, periods = 0 }
-  seen.events[event] = counts
-  counts.samples = counts.samples + 1
-  counts.periods = counts.periods + (r.period or event.attr.sample_period)
-end
-
--- The span of a recording is that of its samples, or of the kernel's other records if it has no samples.
-local function add_time(seen, r, kind)
-  local time = r.time or 0
-  if time == 0 then return end
-  local span = seen.spans[kind]
-  if not span then
-    seen.spans[kind] = { first = time, last = time }
-  elseif math.ult(time, span.first) then
-    span.first = time
-  elseif math.ult(span.last, time) then
-    span.last = time
-  end
-end
-
---- Read a recording to its end.
--- @treturn table  `samples`, `events` (event -> { samples =, periods = }), `comms` (comm -> samples),
---   `synthesised` (type -> records), `by_event` (event -> type's number -> records), `first` and `last` (ns; nil
---   without times)
+--- Counts the records of a recording.
+-- @treturn table  `samples`, `events` (event -> { samples =, periods =, types = (type's number -> records) }), `comms`
+--   (comm -> samples), `synthesised` (type -> records), `first` and `last` (ns; nil without times)
 function M.gather(rec)
-  local seen = { samples = 0, events = {}, comms = {}, synthesised = {}, by_event = {}, spans = {} }
-  local keep_going = open_recording.watcher()
-  for r, _, synthesised in rec:records { user = false } do
-    local number, event = r.number, r.event
-    if number == SAMPLE then add_sample(seen, r) end
-    if synthesised then
-      seen.synthesised[r.type] = (seen.synthesised[r.type] or 0) + 1
-    else
-      add_time(seen, r, number == SAMPLE and "samples" or "others")
-    end
-    if event then
-      local types = seen.by_event[event] or {}
-      seen.by_event[event] = types
-      types[number] = (types[number] or 0) + 1
-    end
-    if not keep_going() then break end
+  local seen = rec:_count(open_recording.may_continue)
+  local events, synthesised = {}, {}
+  for i, event in ipairs(rec.events) do events[event] = seen.events[i] end
+  for number, n in pairs(seen.synthesised) do
+    local name = reader.kernel_types[number] or "unknown"
+    synthesised[name] = (synthesised[name] or 0) + n
   end
-  local span = seen.spans.samples or seen.spans.others or {}
-  seen.first, seen.last = span.first, span.last
+  seen.events, seen.synthesised = events, synthesised
   return seen
 end
 

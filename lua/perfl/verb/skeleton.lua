@@ -176,14 +176,19 @@ local function declaration(event, seen)
   out[1] = ("\n-- %d sample%s\n"):format(n, n == 1 and "" or "s")
   out[2] = ("perfev.event { %s%s,\n"):format(event_fields(event), options_of(event))
   sample_lines(event, out)
-  side_band_lines(seen.by_event[event] or {}, function(name) return own_only[name] end, out)
+  side_band_lines(counts and counts.types or {}, function(name) return own_only[name] end, out)
   out[#out + 1] = "}\n"
   return table.concat(out)
 end
 
+local function has_samples(event, seen)
+  local counts = seen.events[event]
+  return counts and counts.samples > 0
+end
+
 -- perf opens a dummy event to record side-band records; side_band() declares those.
 local function is_carrier(event, seen)
-  return event.attr.type == SOFTWARE and event.attr.config == DUMMY and not seen.events[event]
+  return event.attr.type == SOFTWARE and event.attr.config == DUMMY and not has_samples(event, seen)
 end
 
 local function declarations(rec, seen)

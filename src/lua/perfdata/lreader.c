@@ -19,6 +19,8 @@
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 #include "lua/record/lfield.h"
+#include "lua/perfdata/lreader_pass.h"
+#include "lua/perfdata/lreader_state.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/symbol/lstack_table.h"
 #include "lua/record/ltask.h"
@@ -26,41 +28,8 @@
 #include "lua/base/lset.h"
 
 #define TYPENAME L_READER
-#define NR_VIEWS 2 /* used in turn to detect a kept view; see lrecord.h */
 #define SECTION_MAX ((uint64_t)256 << 20)
 #define NEWS_AT_ONCE 64
-
-enum {
-	UV_HOOKS = 1, /* keeps sys alive */
-	UV_CONTEXT, /* user value 1 of the views; see lrecord.h */
-	UV_OPTIONS, /* { note = f(text), news = f() } */
-	UV_VIEWS,
-	UV_NR = UV_VIEWS
-};
-
-struct l_reader {
-	struct pev_reader *reader; /* owned; NULL once closed */
-	const struct pev_sys *sys;
-	struct pev_sys nowhere; /* for tasks: finds no task that is not in the recording */
-	struct pev_tasks tasks;
-	struct pev_source_record source;
-	struct pev_record rec;
-	uint64_t types; /* record types of the kernel that are shown: bit n of type n */
-	struct l_view *views[NR_VIEWS];
-	struct l_args **args; /* by event; NULL without payload */
-	uint32_t nr_args;
-	unsigned turn;
-	uint64_t now, news;
-	uint64_t *replay_now; /* counter of views that belong to a replay; borrowed */
-	struct pev_kallsyms *symbols; /* owned; read when the first address is printed */
-	bool on_this_machine;                /* /proc/kallsyms may have them */
-	uint32_t nr_reports;       /* number of calls of news() */
-	uint64_t report_after; /* no call before a record at this offset */
-	lua_State *L; /* of the current call */
-	int at; /* stack index of the userdata in L */
-	struct pev_err end; /* why reading ended */
-	bool reading;
-};
 
 struct pev_reader *l_reader_enter(struct l_reader *self, lua_State *L, int idx)
 {
@@ -88,7 +57,7 @@ static struct l_reader *check_any(lua_State *L)
 	return self;
 }
 
-static struct l_reader *check_reader(lua_State *L)
+struct l_reader *l_reader_check_open(lua_State *L)
 {
 	struct l_reader *self = check_any(L);
 
@@ -104,7 +73,7 @@ void l_reader_note(const struct l_reader *self, const char *text)
 	struct pev_err what;
 
 	pev_fail(&what, 0, "%s", text);
-	l_note(self->L, self->at, UV_OPTIONS, &what);
+	l_note(self->L, self->at, L_READER_UV_OPTIONS, &what);
 }
 
 static void note(void *ctx, const char *text) { l_reader_note(ctx, text); }
@@ -209,16 +178,16 @@ static void make_views(lua_State *L, struct l_reader *self, int idx)
 	l_stack_table_push(L);
 	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
-	lua_setiuservalue(L, idx, UV_CONTEXT);
-	lua_createtable(L, NR_VIEWS, 0);
-	for (int i = 0; i < NR_VIEWS; i++) {
+	lua_setiuservalue(L, idx, L_READER_UV_CONTEXT);
+	lua_createtable(L, L_READER_VIEWS, 0);
+	for (int i = 0; i < L_READER_VIEWS; i++) {
 		self->views[i] = l_view_push(L, -2, &self->now);
 		self->views[i]->comm = view_comm;
 		self->views[i]->ctx = self;
 		self->views[i]->tasks = &self->tasks;
 		lua_rawseti(L, -2, i + 1);
 	}
-	lua_setiuservalue(L, idx, UV_VIEWS);
+	lua_setiuservalue(L, idx, L_READER_UV_VIEWS);
 	lua_pop(L, 1);
 }
 
@@ -244,17 +213,17 @@ static int l_reader(lua_State *L)
 	luaL_argcheck(L, fd >= -1 && fd <= INT32_MAX, 2, "fd: a descriptor");
 	config.window = (size_t)window;
 	lua_settop(L, 2);
-	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
+	self = lua_newuserdatauv(L, sizeof(*self), L_READER_UV_NR);
 	*self = (struct l_reader){
 		.L = L, .at = 1,
 		.nowhere = { .slurp = no_slurp, .readlink = no_link, .list = no_list },
 	};
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 2);
-	lua_setiuservalue(L, 3, UV_OPTIONS);
+	lua_setiuservalue(L, 3, L_READER_UV_OPTIONS);
 	make_views(L, self, 3);
 	self->sys = l_hooks_push(L);
-	lua_setiuservalue(L, 3, UV_HOOKS);
+	lua_setiuservalue(L, 3, L_READER_UV_HOOKS);
 	lua_pushvalue(L, 1); /* the path stays, and methods have the userdata at 1 */
 	lua_insert(L, 2);
 	lua_copy(L, 4, 1);
@@ -264,6 +233,7 @@ static int l_reader(lua_State *L)
 		rc = pev_reader_open(&self->reader, self->sys, path, (int)fd, &config, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
+	self->run = pev_reader_run(self->reader);
 	l_raise_pending(L);
 	lua_settop(L, 1);
 	return 1;
@@ -297,9 +267,9 @@ static bool push_user(lua_State *L, const struct l_reader *self, int user)
 	if (!lua_toboolean(L, user))
 		return false;
 	lua_pushvalue(L, user);
-	lua_pushinteger(L, self->source.type);
-	lua_pushlstring(L, (const char *)self->source.bytes, self->source.size);
-	lua_pushinteger(L, (lua_Integer)self->source.offset);
+	lua_pushinteger(L, self->source->type);
+	lua_pushlstring(L, (const char *)self->source->bytes, self->source->size);
+	lua_pushinteger(L, (lua_Integer)self->source->offset);
 	lua_call(L, 3, 1);
 	if (!lua_isnil(L, -1))
 		return true;
@@ -327,12 +297,12 @@ static void report_news(lua_State *L, struct l_reader *self)
 	uint64_t news = pev_reader_changes(self->reader);
 
 	if (news == self->news ||
-	    (self->nr_reports >= NEWS_AT_ONCE && self->source.offset < self->report_after))
+	    (self->nr_reports >= NEWS_AT_ONCE && self->source->offset < self->report_after))
 		return;
 	self->news = news;
 	self->nr_reports++;
-	self->report_after = self->source.offset + cost_of_news(self);
-	lua_getiuservalue(L, 1, UV_OPTIONS);
+	self->report_after = self->source->offset + cost_of_news(self);
+	lua_getiuservalue(L, 1, L_READER_UV_OPTIONS);
 	if (lua_getfield(L, -1, "news") == LUA_TFUNCTION)
 		lua_call(L, 0, 0);
 	else
@@ -340,14 +310,23 @@ static void report_news(lua_State *L, struct l_reader *self)
 	lua_pop(L, 1);
 }
 
+struct l_args *l_reader_payload(struct l_reader *self, struct pev_value *raw)
+{
+	struct l_args *args =
+		self->source->event < self->nr_args ? self->args[self->source->event] : NULL;
+	bool has_args = args && self->rec.type == PERF_RECORD_SAMPLE &&
+			pev_record_get(&self->rec, PEV_F_RAW, raw);
+
+	return has_args ? args : NULL;
+}
+
 static void show_payload(struct l_reader *self, struct l_view *view)
 {
-	struct l_args *args = view->slot < self->nr_args ? self->args[view->slot] : NULL;
 	struct pev_value raw;
+	struct l_args *args = l_reader_payload(self, &raw);
 
-	view->has_args = args && self->rec.type == PERF_RECORD_SAMPLE &&
-			 pev_record_get(&self->rec, PEV_F_RAW, &raw);
-	if (!view->has_args)
+	view->has_args = args != NULL;
+	if (!args)
 		return;
 	args->raw = raw.p;
 	args->len = raw.len;
@@ -360,25 +339,16 @@ static int point_view(struct l_reader *self)
 	struct l_view *view = self->views[self->turn ^= 1];
 
 	view->rec = &self->rec;
-	view->slot = self->source.event == PEV_NO_EVENT ? INT32_MAX : self->source.event;
+	view->slot = self->source->event == PEV_NO_EVENT ? INT32_MAX : self->source->event;
 	view->gen = self->now;
-	view->synthesised = self->source.synthesised;
+	view->synthesised = self->source->synthesised;
 	show_payload(self, view);
 	return (int)self->turn;
 }
 
-static int finish_records(lua_State *L, struct l_reader *self)
-{
-	self->reading = false;
-	l_raise_pending(L);
-	return 0;
-}
-
 static bool is_shown(const struct l_reader *self)
 {
-	uint32_t type = self->source.type;
-
-	return type >= PEV_USER_ATTR || self->types >> type & 1;
+	return self->types >> self->source->type & 1;
 }
 
 /* These records update the tasks even if they are not shown: names change over time. */
@@ -417,9 +387,45 @@ static int push_record(lua_State *L, struct l_reader *self, int pulled)
 	if (lua_toboolean(L, pulled))
 		return l_fields_push_for_loop(L, -1, get_fields(L, pulled, view->slot), view,
 					      view->has_args ? self->args[view->slot] : NULL);
-	lua_pushinteger(L, (lua_Integer)self->source.offset);
-	lua_pushboolean(L, self->source.synthesised);
+	lua_pushinteger(L, (lua_Integer)self->source->offset);
+	lua_pushboolean(L, self->source->synthesised);
 	return 3;
+}
+
+/* Reads records, and what they changed. False at the end of the recording. */
+static bool fill_run(lua_State *L, struct l_reader *self)
+{
+	if (pev_reader_fill_run(self->reader, &self->end) <= 0) {
+		l_raise_pending(L);
+		return false;
+	}
+	self->source = self->run->at;
+	report_news(L, self);
+	return true;
+}
+
+enum l_reader_turn l_reader_next(lua_State *L, struct l_reader *self)
+{
+	struct pev_err err;
+
+	for (;;) {
+		if (self->run->at == self->run->end && !fill_run(L, self))
+			return L_READER_END;
+		self->source = self->run->at++;
+		if (self->source->type >= PEV_USER_ATTR)
+			return L_READER_TOOL;
+		if (!is_shown(self) && !updates_tasks(self->source->type))
+			continue;
+		if (pev_reader_locate(self->reader, self->source, &self->rec, &err) < 0) {
+			note(self, err.text);
+			continue;
+		}
+		if (self->source->type != PERF_RECORD_SAMPLE &&
+		    pev_tasks_feed(&self->tasks, &self->rec) < 0)
+			luaL_error(L, "no memory for the tasks of the recording");
+		if (is_shown(self))
+			return L_READER_RECORD;
+	}
 }
 
 /*
@@ -429,8 +435,8 @@ static int push_record(lua_State *L, struct l_reader *self, int pulled)
  */
 static int l_next_record(lua_State *L)
 {
+	enum l_reader_turn turn;
 	struct l_reader *self;
-	struct pev_err err;
 
 	lua_settop(L, 0);
 	lua_pushvalue(L, lua_upvalueindex(1));
@@ -438,30 +444,15 @@ static int l_next_record(lua_State *L)
 	if (!self->reader)
 		return 0; /* closed by its loop */
 	self->now++;
-	for (;;) {
-		int rc = pev_reader_next(self->reader, &self->source, &self->end);
-
-		if (rc <= 0)
-			return finish_records(L, self);
-		report_news(L, self);
-		if (!is_shown(self) && !updates_tasks(self->source.type))
-			continue;
-		if (self->source.type >= PEV_USER_ATTR) {
-			if (!push_user(L, self, lua_upvalueindex(4)))
-				continue;
-			lua_pushinteger(L, (lua_Integer)self->source.offset);
-			return 2;
-		}
-		if (pev_reader_locate(self->reader, &self->source, &self->rec, &err) < 0) {
-			note(self, err.text);
-			continue;
-		}
-		if (pev_tasks_feed(&self->tasks, &self->rec) < 0)
-			return luaL_error(L, "no memory for the tasks of the recording");
-		if (!is_shown(self))
-			continue;
-		return push_record(L, self, lua_upvalueindex(3 + NR_VIEWS));
-	}
+	do {
+		turn = l_reader_next(L, self);
+	} while (turn == L_READER_TOOL && !push_user(L, self, lua_upvalueindex(4)));
+	if (turn == L_READER_END)
+		return 0;
+	if (turn == L_READER_RECORD)
+		return push_record(L, self, lua_upvalueindex(3 + L_READER_VIEWS));
+	lua_pushinteger(L, (lua_Integer)self->source->offset);
+	return 2;
 }
 
 /*
@@ -470,11 +461,11 @@ static int l_next_record(lua_State *L)
  */
 static int l_records(lua_State *L)
 {
-	check_reader(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
+	l_reader_check_open(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
 	lua_settop(L, 4);
-	lua_getiuservalue(L, 1, UV_VIEWS);
+	lua_getiuservalue(L, 1, L_READER_UV_VIEWS);
 	lua_pushvalue(L, 1);
-	for (int i = 1; i <= NR_VIEWS; i++)
+	for (int i = 1; i <= L_READER_VIEWS; i++)
 		lua_rawgeti(L, 5, i);
 	lua_pushvalue(L, 2);
 	lua_pushnil(L);
@@ -484,7 +475,7 @@ static int l_records(lua_State *L)
 		lua_setfield(L, -2, "names");
 		lua_replace(L, -2);
 	}
-	lua_pushcclosure(L, l_next_record, 3 + NR_VIEWS);
+	lua_pushcclosure(L, l_next_record, 3 + L_READER_VIEWS);
 	return 1;
 }
 
@@ -507,7 +498,7 @@ static int l_failure(lua_State *L)
  */
 static int l_context(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	struct l_args *args = lua_isnoneornil(L, 4) ? NULL : luaL_checkudata(L, 4, "perfev.args");
 	struct l_args **list;
@@ -523,7 +514,7 @@ static int l_context(lua_State *L)
 		self->args = list;
 		self->nr_args = (uint32_t)n;
 	}
-	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_getiuservalue(L, 1, L_READER_UV_CONTEXT);
 	lua_pushvalue(L, 3);
 	lua_rawseti(L, -2, 2 * n - 1);
 	lua_pushvalue(L, 4);
@@ -549,11 +540,11 @@ static int l_context(lua_State *L)
 /* d:machine(registers, narrow): sets the recorder's register names, and whether it has 32 bits */
 static int l_machine(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 
 	luaL_checktype(L, 2, LUA_TTABLE);
 	pev_reader_set_32bit(self->reader, lua_toboolean(L, 3));
-	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_getiuservalue(L, 1, L_READER_UV_CONTEXT);
 	lua_pushvalue(L, 2);
 	lua_setfield(L, -2, "registers");
 	return 0;
@@ -562,7 +553,7 @@ static int l_machine(lua_State *L)
 /* d:kernel(text | at_home): sets the symbols of the recorder's kernel: a text, or /proc/kallsyms */
 static int l_kernel(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	size_t len;
 	const char *text = lua_isboolean(L, 2) ? NULL : luaL_checklstring(L, 2, &len);
 
@@ -575,10 +566,10 @@ static int l_kernel(lua_State *L)
 /* d:world(table): sets the symbol tables for its stacks; see lua/perfev/symbol/init.lua */
 static int l_world(lua_State *L)
 {
-	check_reader(L);
+	l_reader_check_open(L);
 	luaL_checktype(L, 2, LUA_TTABLE);
 	lua_settop(L, 2);
-	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_getiuservalue(L, 1, L_READER_UV_CONTEXT);
 	lua_insert(L, 2);
 	lua_setfield(L, 2, "world");
 	return 0;
@@ -587,7 +578,7 @@ static int l_world(lua_State *L)
 /* d:kernel_map(n) -> path, start, pgoff | nil: the n-th map of the recorded kernel, from 1 */
 static int l_kernel_map(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	const struct pev_map *map =
 		n < 1 || n > UINT32_MAX ? NULL :
@@ -606,7 +597,7 @@ static int l_kernel_map(lua_State *L)
 /* d:facts() -> { pipe=, big=, version=, size=, files=, data=, data_end=, attr_size=, damage= } */
 static int l_facts(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	const struct pev_reader_facts *facts = pev_reader_facts(self->reader);
 
 	lua_createtable(L, 0, 9);
@@ -625,7 +616,7 @@ static int l_facts(lua_State *L)
 /* d:totals() -> { bytes=, records=, ..., types = { [number] = n } } */
 static int l_totals(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	const struct pev_reader_totals *totals = pev_reader_totals(self->reader);
 
 	lua_createtable(L, 0, 20);
@@ -659,7 +650,7 @@ static int l_totals(lua_State *L)
 /* d:event(n) -> attr, ids, name | nil, from 1 */
 static int l_event(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	const struct pev_file_event *event =
 		n < 1 || n > UINT32_MAX ? NULL : pev_reader_event(self->reader, (uint32_t)n - 1);
@@ -679,7 +670,7 @@ static int l_event(lua_State *L)
 /* d:sections() -> { { id=, offset=, size= }, ... } */
 static int l_sections(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	uint32_t nr = pev_reader_count_sections(self->reader);
 
 	lua_createtable(L, (int)nr, 0);
@@ -698,7 +689,7 @@ static int l_sections(lua_State *L)
 /* d:section(n) -> its bytes, as far as present | nil, message, errno; from 1 */
 static int l_section(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	luaL_Buffer buffer;
 	uint64_t off = 0;
@@ -725,7 +716,7 @@ static int l_section(lua_State *L)
 /* d:task(tid) -> table | nil: from the records read so far */
 static int l_task(lua_State *L)
 {
-	struct l_reader *self = check_reader(L);
+	struct l_reader *self = l_reader_check_open(L);
 
 	return l_task_push(L, &self->tasks, luaL_checkinteger(L, 2));
 }
@@ -733,6 +724,8 @@ static int l_task(lua_State *L)
 /* clang-format off */
 static const luaL_Reg methods[] = {
 	{ "records",  l_records },
+	{ "count",    l_reader_count },
+	{ "print",    l_reader_print },
 	{ "failure",  l_failure },
 	{ "context",  l_context },
 	{ "machine",  l_machine },

@@ -15,6 +15,7 @@
 #include "lua/record/largs.h"
 #include "lua/symbol/lstack.h"
 #include "lua/record/ltask.h"
+#include "record/callchain.h"
 #include "lua/base/lset.h"
 
 #define TYPENAME "perfev.record"
@@ -38,11 +39,6 @@ static const char *const generic_names[] = {
 	[L_CODE_TASK - PEV_F_NR] = "task",
 };
 /* clang-format on */
-
-const char *const l_cpumodes[] = {
-	"unknown", "kernel", "user", "hypervisor", "guest_kernel", "guest_user", "unknown",
-	"unknown",
-};
 
 const char *l_view_field_name(int code)
 {
@@ -123,36 +119,6 @@ static void push_u64_list(lua_State *L, const unsigned char *p, uint32_t nr, boo
 	}
 }
 
-static const char deferred[] = ""; /* the marker that precedes a cookie */
-
-/* Returns the list name of a context marker, PERF_CONTEXT_*, or NULL. */
-static const char *context_name(uint64_t ip, bool narrow)
-{
-	/* A 32-bit recorder's tools may have kept only the low half of the markers. */
-	if (narrow && ip >> 32 == 0)
-		ip = (uint64_t)(int64_t)(int32_t)ip;
-	if (ip < PEV_CONTEXT_MAX)
-		return NULL;
-	switch ((int64_t)ip) {
-	case -32:
-		return "hypervisor";
-	case -128:
-		return "kernel";
-	case -512:
-		return "user";
-	case -640:
-		return deferred;
-	case -2048:
-		return "guest";
-	case -2176:
-		return "guest_kernel";
-	case -2560:
-		return "guest_user";
-	default:
-		return "unknown";
-	}
-}
-
 /* Pushes the list of that name from the table on top; creates it if missing. Returns its length. */
 static int push_list(lua_State *L, const char *name)
 {
@@ -168,35 +134,29 @@ static int push_list(lua_State *L, const char *name)
 /* Pushes { kernel = {ip...}, user = {ip...}, ..., raw = {every u64}[, cookie =] }. */
 static void push_chain(lua_State *L, const struct pev_value *value, const struct pev_plan *plan)
 {
-	bool cookie = false;
+	struct pev_chain chain = { .p = value->p, .nr = value->nr, .swap = plan->swap,
+				   .narrow = plan->narrow };
+	enum pev_chain_context context = PEV_CHAIN_NONE; /* whose list is on top */
 	int top, nr = 0;
 
 	lua_createtable(L, 0, 3);
 	push_u64_list(L, value->p, value->nr, plan->swap);
 	lua_setfield(L, -2, "raw");
 	top = lua_gettop(L);
-	for (uint32_t i = 0; i < value->nr; i++) {
-		uint64_t ip = pev_load64(value->p + 8 * (size_t)i, plan->swap);
-		const char *context = context_name(ip, plan->narrow);
-
-		if (cookie) {
-			lua_pushinteger(L, (lua_Integer)ip);
-			lua_setfield(L, top, "cookie");
-			cookie = false;
-			continue;
-		}
-		if (context) {
+	while (pev_chain_next(&chain)) {
+		if (chain.context != context) {
 			lua_settop(L, top);
-			cookie = context == deferred;
-			if (!cookie)
-				nr = push_list(L, context);
-			continue;
+			context = chain.context;
+			if (context != PEV_CHAIN_DEFERRED)
+				nr = push_list(L, pev_chain_contexts[context]);
 		}
-		/* No marker yet: a deferred chain has none; its addresses are the user's. */
-		if (lua_gettop(L) == top)
-			nr = push_list(L, "user");
-		lua_pushinteger(L, (lua_Integer)ip);
-		lua_rawseti(L, -2, ++nr);
+		if (chain.is_marker)
+			continue;
+		lua_pushinteger(L, (lua_Integer)chain.ip);
+		if (context == PEV_CHAIN_DEFERRED)
+			lua_setfield(L, top, "cookie");
+		else
+			lua_rawseti(L, -2, ++nr);
 	}
 	lua_settop(L, top);
 }
@@ -373,16 +333,13 @@ static void push_regs(lua_State *L, int at, const struct pev_value *value, bool 
 
 static void push_namespaces(lua_State *L, const struct pev_value *value, bool swap)
 {
-	/* perf_event_namespaces(): the order of enum in uapi/linux/perf_event.h */
-	static const char *const names[] = { "net", "uts", "ipc", "pid", "user", "mnt", "cgroup" };
-
 	lua_createtable(L, 0, (int)value->nr);
 	for (uint32_t i = 0; i < value->nr; i++) {
 		lua_createtable(L, 0, 2);
 		l_set_u64(L, "dev", pev_load64(value->p + 16 * (size_t)i, swap));
 		l_set_u64(L, "inode", pev_load64(value->p + 16 * (size_t)i + 8, swap));
-		if (i < sizeof(names) / sizeof(names[0]))
-			lua_setfield(L, -2, names[i]);
+		if (i < PEV_NAMESPACES_NR)
+			lua_setfield(L, -2, pev_namespace_names[i]);
 		else
 			lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
@@ -544,7 +501,7 @@ static void push_generic(lua_State *L, int at, const struct l_view *view, int co
 		lua_pushinteger(L, rec->misc);
 		break;
 	case L_CODE_CPUMODE:
-		lua_pushstring(L, l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+		lua_pushstring(L, pev_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 		break;
 	case L_CODE_BYTES:
 		lua_pushlstring(L, (const char *)rec->bytes, rec->size);

@@ -64,9 +64,6 @@ const char *l_view_field_name(int code);
 /* Returns the code of a name, or 0. Compares all names: call once per name, not per record. */
 int l_view_field_code(const char *name);
 
-/* Indexed by header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
-extern const char *const l_cpumodes[];
-
 /* Returns the field that users of perf, bpftrace and bcc mean by this name, or NULL. */
 const char *l_view_field_of_other_tools(const char *name);
 

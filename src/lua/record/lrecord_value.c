@@ -264,7 +264,7 @@ struct pev_key_part l_value_read(const struct l_field *source, const struct l_cu
 	case L_CODE_MISC:
 		return integer_part(rec->misc);
 	case L_CODE_CPUMODE:
-		return string_part(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+		return string_part(pev_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 	case L_CODE_EVENT:
 		return string_part(current->event);
 	default:
