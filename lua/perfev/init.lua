@@ -1,6 +1,6 @@
 --- perfev: Linux perf events, programmable.
--- The module's verbs act on a default session, `s:verb` on one of your own, as io.write and f:write
--- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
+-- The module's functions act on a default session, the methods `s:name` on a session of your own, like io.write and
+-- f:write. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
 
 -- In the syntax of every Lua version, because only 5.4 compiles the rest.
 if _VERSION ~= "Lua 5.4" then
@@ -80,7 +80,7 @@ function M.doctor() return require("perfev.live.doctor").look() end
 --- A recording; see perfev.perfdata.reader.
 function M.open(path, opts) return require "perfev.perfdata.reader".open(path, opts) end
 
--- Functions of modules that few scripts use; a call of one is the module's.
+-- Functions of modules that few scripts use; calling one loads its module.
 for name, module in pairs {
   measure = "perfev.counter.counter", task_enable = "perfev.counter.counter", task_disable = "perfev.counter.counter",
   decoder = "perfev.record.codec", encode = "perfev.record.codec",

@@ -29,7 +29,7 @@ function plain.sum(values)
   return sum
 end
 
--- Of halves of 32 bits, so that nothing wraps and nothing is rounded before the end.
+-- Computed from halves of 32 bits, so that the sum neither wraps nor is rounded before the end.
 function plain.avg(values)
   local high, low = 0, 0
   for _, v in ipairs(values) do high, low = high + ((v >> 32 ~ 1 << 31) - (1 << 31)), low + (v & 0xffffffff) end
@@ -428,7 +428,7 @@ describe("an aggregator", function()
     for _, case in ipairs {
       { "count", { bye = "comm" }, "unknown option 'bye' %(did you mean 'by'%?%)" },
       { "sum", { low = 1 }, "'low' is an option of hist" },
-      { "count", { value = "period" }, "value: a count has no values" },
+      { "count", { value = "period" }, "value: a count takes no values" },
       { "hist", { low = 1 }, "low, high and step go together" },
       { "hist", { low = 1, high = 1, step = 1 }, "low is not below high" },
       { "hist", { low = 1, high = 2, step = 0 }, "step is not above 0" },
@@ -471,7 +471,7 @@ describe("an aggregator prints", function()
     a:add(2, "cat", 1)
     assert.same({
       "sums", "COMM     ID  SUM (ns)", "a\\x1bb   12       700", "sh        7         3", "(other)             2",
-      "1 value of further keys stands together as (other): max_keys is 2",
+      "1 value of further keys counted as (other): max_keys is 2",
     }, printed(a))
   end)
 
@@ -537,7 +537,7 @@ describe("an aggregator prints", function()
     assert.same({
       '{"a":"y","b":-1,"unit":"ns","value":3}', '{"a":"x\\"\\n","b":true,"unit":"ns","value":2}',
       '{"other":true,"unit":"ns","value":4}',
-      '{"remark":"1 value of further keys stands together as (other): max_keys is 2","unit":"ns"}',
+      '{"remark":"1 value of further keys counted as (other): max_keys is 2","unit":"ns"}',
     }, printed(a, "json"))
     local h = perfev.hist { title = "t" }
     h:add(5)
@@ -550,7 +550,7 @@ describe("an aggregator prints", function()
     a:add(2, 'x,"y"', 1)
     a:add(1, "p\nq", 2)
     assert.same({ "a,b,value", '"x,""y""",1,2', '"p\nq",2,1' }, printed(a, "csv"))
-    assert.error_matches(function() a:print "xml" end, "no form of text")
+    assert.error_matches(function() a:print "xml" end, "not an output form")
   end)
 end)
 

@@ -1,5 +1,5 @@
--- Conditions: what is compiled of them against plain Lua, the kernel's part against the whole, and what is said of
--- those that are wrong.
+-- Conditions: the compiled program against plain Lua, the kernel's filter against the whole condition, and the messages
+-- for invalid conditions.
 
 local filters = require "perfev.tracepoint.filter"
 local sim = require "perfev.sim"
@@ -186,7 +186,7 @@ describe("a condition", function()
     elseif i % 4 == 1 then
       spec.sample = add
     elseif i % 4 == 2 then
-      spec.fields, spec.sample, spec.sample_type = { "time" }, add, { "time" } -- what the condition reads is asked for
+      spec.fields, spec.sample, spec.sample_type = { "time" }, add, { "time" } -- plus the condition's fields
     elseif condition[1] == "and" and #condition == 3 then
       counter = perfev.count { where = condition[3] }
       spec.where, spec.sample = condition[2], counter
@@ -398,12 +398,12 @@ describe("a condition", function()
       { 7, "a condition is a table such as" }, { {}, "not with nothing" }, { { x = 1 }, "\"x\" is not a position" },
       { { { "cpu", "==", 1 }, "or", { "cpu", "==", 2 } }, 'come first: {"or", {...}, {...}}' },
       { { { "cpu", "==", 1 }, { "cpu", "==", 2 } }, 'come first: {"and", {...}, {...}}' },
-      { { "cpu", "=", 1 }, 'cpu: "=" is no operator (did you mean \'==\'?)' }, { { "cpu", "==" }, "has 2 words" },
+      { { "cpu", "=", 1 }, 'cpu: "=" is not an operator (did you mean \'==\'?)' }, { { "cpu", "==" }, "has 2 words" },
       { { "cpu", "==", 1, 2 }, "has 4 words" }, { { "cpu", "==", { 1 } }, 'a set is behind "in"' },
-      { { "cpu", "in", 1 }, 'behind "in" is a list' }, { { "cpu", "in", { 1, "a" } }, "a set is of one type" },
+      { { "cpu", "in", 1 }, 'behind "in" is a list' }, { { "cpu", "in", { 1, "a" } }, "must have one type" },
       { { "cpu", "<", "a" }, '< is for integers, not for "a"' }, { { "cpu", "==", 0.5 }, "0.5 is not an integer" },
       { { "cpu", "==", "a" }, "it is a number, and compared with \"a\"\n  try: an integer" },
-      { { "comm", "==", 1 }, "it is a string" }, { { "comm", "prefix", 1 }, "what a string begins with" },
+      { { "comm", "==", 1 }, "it is a string" }, { { "comm", "prefix", 1 }, "the prefix of a string must be a string" },
       { { "exact_ip", "==", 1 }, "it is true or false" }, { { "comn", "==", "a" }, "did you mean 'comm'?" },
       { { "stack", "==", 1 }, "too late for a condition" }, { { "callchain", "==", 1 }, "neither a number" },
       { { "not" }, '"not" has one condition' }, { { "and" }, '"and" has conditions' },
@@ -423,7 +423,7 @@ describe("a condition", function()
 
   it("of an event is refused in the same words, and may not be of what it lacks", function()
     for _, case in ipairs {
-      { { "cpu", "=", 1 }, 'event: where: cpu: "=" is no operator' }, { 7, "event: where: a condition is a table" },
+      { { "cpu", "=", 1 }, 'event: where: cpu: "=" is not an operator' }, { 7, "event: where: a condition is a table" },
     } do
       local ok, why = pcall(perfev.event, { "a:b", where = case[1], sample = print })
       assert.is_false(ok)

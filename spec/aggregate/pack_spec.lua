@@ -1,4 +1,4 @@
--- Aggregators as bytes: what comes back is what went in, and what was not written so is refused.
+-- Aggregators as bytes: unpack() returns the packed values, and refuses any other bytes.
 
 local core = require "perfev.core"
 local sim = require "perfev.sim"

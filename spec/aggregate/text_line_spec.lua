@@ -1,4 +1,4 @@
--- Lines: what they print is what a callback with string.format prints.
+-- Text lines print the same as a callback with string.format.
 
 local sim = require "perfev.sim"
 local perfdata = require "spec.support.perfdata"
@@ -134,8 +134,8 @@ describe("a line", function()
   it("is refused with what is wrong of it", function()
     local cases = {
       ["{comn}"] = "no record has a field 'comn' %(did you mean 'comm'%?%)", ["{stack}"] = "r.stack",
-      ["{comm:q}"] = "'q' is not understood", ["{comm"] = "a brace stands alone at 1", ["a } b"] = "alone at 3",
-      ["{}"] = "{} is no field", ["{callchain}"] = "neither a number nor a string",
+      ["{comm:q}"] = "'q' is not understood", ["{comm"] = "unpaired brace at 1", ["a } b"] = "brace at 3",
+      ["{}"] = "{} is not a field", ["{callchain}"] = "neither a number nor a string",
     }
     for format, why in pairs(cases) do
       assert.error_matches(function() perfev.line(format) end, "line: .*" .. why)

@@ -2,11 +2,11 @@
 
 local check = require "perfev.base.check"
 local tables = require "perfev.option_tables"
-require "perfev.event.declaration" -- it, what it requires, and recordings define types of their own
+require "perfev.event.declaration" -- this module, its dependencies and recordings define types
 require "perfev.perfdata.reader"
 require "perfev.aggregate.span"
 
--- Raises whatever is done with it but to look at it raw.
+-- Raises on any access that is not raw.
 local function trap(t)
   local function fail() error "metamethod" end
   return setmetatable(t or {}, { __index = fail, __pairs = fail, __len = fail, __tostring = fail, __name = "trap" })

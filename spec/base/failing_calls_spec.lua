@@ -1,8 +1,8 @@
 -- Every call of fourteen sessions fails once, with every errno its man page has.
 --
 -- A session runs on the simulated kernel, once as it should; then again for each call that it
--- made and each errno, with this call failing. Whatever that leads to: nothing may be left open,
--- nothing may raise, and what is refused is refused with a message that says what and why.
+-- made and each errno, with this call failing. In every case: no descriptor stays open, no error is raised, and each
+-- refusal has a message with the failure and its cause.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -43,7 +43,7 @@ local manual = {
   pread = "EFAULT EINVAL EIO EISDIR ENXIO EOVERFLOW ESPIPE",
   raise_nofile = "EFAULT EINVAL EPERM",
 }
--- perf_event_open(2), "perf_event ioctl calls", and kernel/events/core.c where it says less.
+-- perf_event_open(2), "perf_event ioctl calls", and kernel/events/core.c for errnos that it omits.
 local ioctl_errnos = "EBADF EFAULT EINVAL ENODEV ENOMEM ENOTTY"
 local more_of = { ["ioctl SET_FILTER"] = " EEXIST EACCES", ["ioctl SET_OUTPUT"] = " EBUSY" }
 -- Those cannot fail.
@@ -224,7 +224,7 @@ local function calls_of(k)
   return list
 end
 
--- For a missing or unreadable file of procfs or tracefs the message says the consequence.
+-- For a missing or unreadable file of procfs or tracefs the message names the consequence.
 local function tells(name, why, errno)
   if why:find(E[errno], 1, true) or why:find(core.strerror(errno), 1, true) then return true end
   if name ~= "slurp" and name ~= "list" then return false end

@@ -132,7 +132,7 @@ describe("an ioctl hook", function()
     hooks.set(k.hooks)
   end)
 
-  -- A counter of one member, and that.
+  -- Returns a counter with one member, and the member.
   local function open(spec)
     local c = assert(perfev.counter(spec))
     return c, c:member(c:names()[1])
@@ -221,7 +221,7 @@ describe("a perf_event_open hook", function()
     local seen = {}
     local function under(attr)
       attr.sample_period = 9
-      seen[#seen + 1] = attr.size -- of what it has now
+      seen[#seen + 1] = attr.size -- of its present content
       attr.size = 80
       return nil, E.E2BIG
     end
@@ -591,7 +591,7 @@ describe("hooks.expect", function()
     assert.is_false(ok)
     assert.matches("call 1 of 1: expected perf_event_open({ sample_period = 7, type = 1 }), "
       .. "got perf_event_open({ sample_period = 1000, type = 1 }, -1, 0, -1, ", why, 1, true)
-    assert.same({}, k:leaks()) -- what it did to clean up after that went through
+    assert.same({}, k:leaks()) -- its cleanup after that succeeded
   end)
 
   it("refuses a list that is none, with the nearest name", function()

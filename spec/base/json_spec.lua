@@ -1,4 +1,4 @@
--- JSON of names that others choose: valid, exact, and nothing in it that a terminal obeys.
+-- JSON of untrusted names: valid, exact, and without bytes that a terminal executes.
 
 local json = require "perfev.base.json"
 local perfdata = require "spec.support.perfdata"

@@ -1,5 +1,5 @@
--- A watched process decides how many stacks and keys there are, and max_bytes how much memory they get: what does
--- not fit is counted as (other), and nothing is left out.
+-- A watched process determines the number of stacks and keys, and max_bytes limits their memory: those that do not fit
+-- are counted as (other), and no value is lost.
 
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
@@ -167,7 +167,7 @@ describe("a profile's tree", function()
     assert.equal(20000 - lines + 1, tonumber(folded:match "^%(other%) (%d+)\n"))
     assert.equal(20000, p:total())
     assert.matches("\nroot;middle1;leaf1 1\n", folded, 1, true)
-    p:add { "leaf1", "middle1", "root" } -- there is room for what is there
+    p:add { "leaf1", "middle1", "root" } -- there is room for the existing keys
     assert.matches("\nroot;middle1;leaf1 2\n", p:folded(), 1, true)
     p:clear()
     p:add "a;b"

@@ -1,5 +1,4 @@
--- Time order across CPUs: rings that are written by a script of random times are read by a
--- session, with nothing real but the code in between.
+-- Time order across CPUs: a session reads simulated rings with records at random times.
 
 local perfev = require "perfev"
 local sim = require "perfev.sim"

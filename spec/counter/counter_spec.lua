@@ -1,5 +1,5 @@
--- Counters and groups over a kernel that counts what it is told: every read_format, whom they watch,
--- what they ask the kernel, and what is left when they are closed.
+-- Counters and groups on the simulated kernel: every read_format, their targets, their system calls, and no leak when
+-- they are closed.
 
 local core = require "perfev.core"
 local sim = require "perfev.sim"
@@ -149,7 +149,7 @@ describe("a reading", function()
     set(k.events[1], 1 << 60, 6000000000, 3000000000)
     assert.equal(1 << 61, c:read()["page-faults"])
     set(k.events[1], 1 << 60, 1 << 40, 1)
-    assert.equal(-1, c:read()["page-faults"]) -- more than 64 bits hold: all of them set
+    assert.equal(-1, c:read()["page-faults"]) -- more than 64 bits can hold: all bits set
   end)
 
   it("rounds to the nearest", function()
@@ -359,7 +359,7 @@ describe("a group", function()
     for _, several in ipairs { "cpu-clock,task-clock", "{cpu-clock,task-clock}" } do
       local m, why, code = c:add(several)
       assert.is_nil(m)
-      assert.equal(("event '%s': it is several events, and add() takes one\n  they are cpu-clock, task-clock\n"
+      assert.equal(("event '%s': several events, but add() takes one\n  they are cpu-clock, task-clock\n"
         .. "  try: add() for each of them"):format(several), why)
       assert.equal(perfev.errno.EINVAL, code)
     end
@@ -656,7 +656,7 @@ describe("opening", function()
       [{}] = "no event is named",
       [{ "page-faults", pid = -2 }] = "pid must be a number from 0 to",
       [{ "page-faults", cgroup = true }] = "cgroup must be a path, or a descriptor",
-      [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is a target of its own",
+      [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is a target by itself",
       [{ "page-faults", all_cpus = true, pid = 4 }] = "counter: all_cpus and pid at once",
       [{ 42 }] = "element 1 must be an event: a string or a table, not 42",
       [{ {} }] = "an event string, or type= and config=",
@@ -844,13 +844,13 @@ describe("a request of one event", function()
     local refusals = {
       { "REFRESH", E.EINVAL, function() return m:refresh(1) end, "takes no samples" },
       { "PERIOD", E.EINVAL, function() return m:period(1) end, "the period is 0" },
-      { "SET_FILTER", E.EINVAL, function() return m:filter("x") end, "no tracepoint" },
+      { "SET_FILTER", E.EINVAL, function() return m:filter("x") end, "not a tracepoint" },
       { "SET_FILTER", E.EEXIST, function() return m:filter("x") end, "has one already" },
       { "SET_OUTPUT", E.EINVAL, function() return m:output(3) end, "no ring" },
-      { "SET_OUTPUT", E.EBADF, function() return m:output(3) end, "no descriptor of a perf event" },
+      { "SET_OUTPUT", E.EBADF, function() return m:output(3) end, "not a descriptor of a perf event" },
       { "SET_BPF", E.EEXIST, function() return m:bpf(3) end, "has one already" },
       { "SET_BPF", E.EINVAL, function() return m:bpf(3) end, "of a type" },
-      { "SET_BPF", E.EBADF, function() return m:bpf(3) end, "no descriptor of a BPF program" },
+      { "SET_BPF", E.EBADF, function() return m:bpf(3) end, "not a descriptor of a BPF program" },
       { "QUERY_BPF", E.EINVAL, function() return m:query_bpf() end, "only tracepoints" },
       { "PAUSE_OUTPUT", E.EINVAL, function() return m:pause_output(true) end, "no ring" },
       { "MODIFY_ATTRIBUTES", E.EOPNOTSUPP, function() return m:modify { bp_len = 8 } end, "only breakpoints" },

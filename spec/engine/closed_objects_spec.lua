@@ -1,5 +1,5 @@
--- Whatever is dropped, closed, collected or used after its end, in whatever order: no find of the sanitizers, no error
--- but those that name the caller's mistake, nothing left open. spec/support/ops.lua says what is done.
+-- Objects dropped, closed, collected or used after their end, in random order: no report of the sanitizers, no error
+-- except those that name the caller's mistake, no open descriptor. spec/support/ops.lua has the operations.
 
 local ops = require "spec.support.ops"
 

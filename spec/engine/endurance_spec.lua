@@ -1,11 +1,11 @@
--- A session that is left running: ten simulated minutes of full rings, of tasks that come and go, of keys without
--- end. What it holds in the tenth minute is what it held in the second.
+-- A long session: ten simulated minutes of full rings, short-lived tasks and ever new keys. It uses as much memory in
+-- the tenth minute as in the second.
 
 local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
-local LONG = ("n"):rep(230) -- so that what is kept shows
+local LONG = ("n"):rep(230) -- so that kept data shows
 local MINUTES, PER_SECOND = 10, 20 -- and as many as a ring has room for, once a minute
 
 local function resident_kib()

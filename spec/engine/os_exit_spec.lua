@@ -1,6 +1,6 @@
 -- os.exit() in a callback, in both its forms, over the simulated kernel: the process ends there, with that status, and
--- what was written before is out. The sanitizers look at the closing form, in which all finalizers run in the middle
--- of a drain.
+-- earlier output is flushed. The sanitizers check the closing form, in which all finalizers run in the middle of a
+-- drain.
 
 local run = require "spec.support.run"
 

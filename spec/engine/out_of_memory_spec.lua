@@ -1,9 +1,9 @@
--- Out of memory at any allocation of a script that uses the whole interface: nothing is left open, no block is
--- lost, and with memory again all works. spec/support/host.c refuses the memory, in one child for each allocation.
+-- Out of memory at any allocation of a script that uses the whole interface: no descriptor stays open, no block leaks,
+-- and everything works once memory is back. spec/support/host.c refuses the memory, in one child for each allocation.
 --
--- What stands here is a sample. All of them: host --starve once 1 1 spec/support/whole_api.lua. With "after" no memory
--- comes back, and a hook for which the stack has no room left cannot be called even to close: of the simulated kernel's
--- descriptors one may then stay open.
+-- This spec runs a sample. To run all: host --starve once 1 1 spec/support/whole_api.lua. With "after" no memory comes
+-- back, and a hook without room on the stack cannot be called, not even to close: then one descriptor of the simulated
+-- kernel may stay open.
 
 local run = require "spec.support.run"
 

@@ -1,5 +1,5 @@
 -- Records one by one, as fields: s:records{ fields = ... }, of a session on the kernel and on a recording, and the
--- same of recordings and decoders. A loop gets what a sample callback with these fields gets.
+-- same of recordings and decoders. A loop gets the same values as a sample callback with these fields.
 
 local sim = require "perfev.sim"
 local perfev = require "perfev"
@@ -106,7 +106,7 @@ describe("pulling fields", function()
       local list = {}
       for cpu, period, after in s:records { fields = { "cpu", "period", "args.next" } } do
         list[#list + 1] = ("%d %s %s"):format(cpu, period, after)
-        if #list == 1 then assert(s:event { "a:c" }) end -- what is declared meanwhile, too
+        if #list == 1 then assert(s:event { "a:c" }) end -- also for events declared meanwhile
       end
       assert.same({ "1 1 nil", "0 1 nil", "0 1 nil", "1 1 nil" }, list)
     end)
@@ -229,7 +229,7 @@ describe("pulling fields", function()
       assert(s:run())
       local rec <close> = assert(perfev.open "/y.data")
       fails("args.nxt: no such field", function() rec:records { fields = { "args.nxt" } } end)
-      fails("records: fields are of samples alone",
+      fails("records: fields and types at once",
         function() rec:records { fields = { "tid" }, types = { "comm" } } end)
     end)
   end)

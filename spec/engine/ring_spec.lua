@@ -1,5 +1,4 @@
--- Rings from the consumer's side: whatever the kernel wrote arrives byte for byte, wherever
--- it lies, and what no kernel writes does no harm.
+-- The reader of rings: all records arrive byte for byte, at any position, and invalid contents do no harm.
 
 local perfev = require "perfev"
 local sim = require "perfev.sim"

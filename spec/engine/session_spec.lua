@@ -1,4 +1,4 @@
--- A session from its first system call to its last, over a kernel that does as it is told.
+-- A session from its first system call to its last, on the simulated kernel.
 
 local perfev = require "perfev"
 local sim = require "perfev.sim"
@@ -62,7 +62,7 @@ describe("opening and closing", function()
       "perf_event_open(_, -1, 0, -1, 8) = 5",
       "ioctl(5, ID, nil) = 102",
       "ioctl(5, SET_OUTPUT, 4) = 0",
-      "perf_event_open(_, -1, 0, -1, 8) = 6", -- who is who: nobody asked for both comm and task
+      "perf_event_open(_, -1, 0, -1, 8) = 6", -- facts about tasks: no event requested both comm and task
       "ioctl(6, ID, nil) = 103",
       "ioctl(6, SET_OUTPUT, 4) = 0",
       "list(/proc) = ENOENT",
@@ -220,7 +220,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  -- perf_event_exit_cpu() takes the events off the CPU, and nothing puts them back. Time goes on while one looks.
+  -- perf_event_exit_cpu() takes the events off the CPU, and they stay off. Time passes while the spec checks.
   local function stalls(which, pulled)
     local said, read = {}, k.hooks.read
     k.hooks.read = function(...)
@@ -316,7 +316,7 @@ describe("opening and closing", function()
     k.mlock = 4096
     local s = new {}
     assert(s:start())
-    for _, event in pairs(k.fds) do -- those that are open now: what went before may have been for a larger one
+    for _, event in pairs(k.fds) do -- those that are open now: earlier ones may have been for a larger one
       if event.kind == "event" then assert.is_true(event.attr.wakeup_watermark <= 2048) end
     end
     s:close()
@@ -788,7 +788,7 @@ describe("the life of a run", function()
     k:exit(pid)
     for _ = 1, 2 do assert.is_true((select(2, s:dispatch()))) end
     assert.equal(1, #said)
-    assert.matches("^the command goes on unwatched: .* set%-uid, .*\n  try: as root", said[1])
+    assert.matches("^the command is no longer watched: .* set%-uid .*\n  try: as root", said[1])
     k:end_child(pid, 3 << 8)
     assert.is_false((select(2, s:dispatch())))
     assert.same({ exit = 3 }, s.command_status)
@@ -805,7 +805,7 @@ describe("the life of a run", function()
     k:exit(42)
     while select(2, s:dispatch()) do end -- one event that hangs up after the other
     assert.equal(1, #said)
-    assert.matches("^process 42 goes on unwatched: ", said[1])
+    assert.matches("^process 42 is no longer watched: ", said[1])
   end)
 
   it("asks a command to end, and has one that is stopped go on to do so", function()
@@ -841,7 +841,7 @@ describe("the life of a run", function()
     }
     s:event { type = 1, config = 1, sample = function() end }
     assert(s:start())
-    assert.same({ "there is no process 4321 (any more): the others are watched" }, said)
+    assert.same({ "process 4321 does not exist (any more): the others are watched" }, said)
   end)
 
   it("of a whole machine says in a pid namespace whom it cannot tell apart", function()
@@ -869,7 +869,7 @@ describe("the life of a run", function()
     s:begin(function() answer = { other:disable() } end)
     assert(s:start())
     assert.is_nil(answer[1])
-    assert.matches("the command's exec switches it on, whatever it is now\n  try: disabled", answer[2], nil, true)
+    assert.matches("the command's exec enables it, also after this call\n  try: disabled", answer[2], nil, true)
     for _, event in ipairs(k.events) do
       assert.equal(event.attr.config ~= 1, event.attr.enable_on_exec)
       assert.equal(event.attr.config ~= 1, event.enabled)
@@ -1618,7 +1618,7 @@ describe("one's own loop", function()
     s:dispatch()
     assert.equal(3, #texts)
     for _, text in ipairs(texts) do assert.matches("callback", text) end
-    assert.equal(waits + 1, calls_of("epoll_wait")) -- nothing waited in there
+    assert.equal(waits + 1, calls_of("epoll_wait")) -- the ring was empty
     s:close()
   end)
 
@@ -1778,7 +1778,7 @@ describe("accounting", function()
     s:dispatch()
     local spent = collectgarbage("count") - before
     collectgarbage("restart")
-    assert.is_true(spent < 20, spent) -- what the hooks' log costs
+    assert.is_true(spent < 20, spent) -- the cost of the hooks' log
     s:close()
   end)
 

@@ -214,7 +214,7 @@ describe("a span whose ends stand in several callbacks", function()
     for _, row in ipairs(all:rows()) do total = total + row.value.count end
     for _, row in ipairs(few:rows()) do kept = kept + row.value.count end
     assert.same({ 2, total }, { #few, kept })
-    assert.matches("of further keys stand together as %(other%)", table.concat(few:remarks(), "\n"))
+    assert.matches("of further keys counted as %(other%)", table.concat(few:remarks(), "\n"))
     for _, row in ipairs(again:rows()) do total = total + row.value.count end
     for _, row in ipairs(all:merge(again):rows()) do total = total - row.value.count end
     assert.equal(0, total)
@@ -250,7 +250,7 @@ describe("a span whose ends stand in several callbacks", function()
     end
     assert.error_matches(function()
       perfev.span { start = true, stop = true, by = "tid", into = perfev.stats { by = "via.comm" } }
-    end, "via.comm, and it has no via")
+    end, "via.comm, but the span has no 'via'")
     refused("via_by 2", { via_by = { "tid", "cpu" } })
     refused("span: least: duration 'soon'", { least = "soon" })
     refused("cancel must be an event string", { cancel = 7 })

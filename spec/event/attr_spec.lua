@@ -1,6 +1,5 @@
--- A perf_event_attr by the kernel's names. What is expected of each byte is
--- written down here once more from the kernel's header, and packed by
--- string.pack, so that a slip in our own table cannot agree with itself.
+-- A perf_event_attr by the kernel's names. The expected bytes are written here from the kernel's header and packed by
+-- string.pack, so that a mistake in perfev's table shows.
 local core = require "perfev.core"
 
 -- name, offset, format, size of the smallest attr that holds it

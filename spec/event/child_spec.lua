@@ -309,8 +309,8 @@ describe("a real command", function()
   end)
 
   it("held beside another held one is let go of alone", function()
-    -- The second is a fork of ours and has a copy of the first one's gate. In a process of its own,
-    -- because the failure here was an endless wait.
+    -- The second child is a fork and has a copy of the first one's gate. Runs in a separate process, because it once
+    -- failed by waiting for ever.
     local text = [[
       package.path, package.cpath = ...
       local core = require "perfev.core"

@@ -1,4 +1,4 @@
--- Names on machines that one does not have: what an event string is there, and what is opened.
+-- Event names on simulated machines: the events that a string resolves to and opens there.
 
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
@@ -545,6 +545,6 @@ describe("counters", function()
     local c, why, code = perfev.counter { "user_time", tid = 42 }
     assert.is_nil(c)
     assert.equal(E.ENOENT, code)
-    assert.matches("'user_time': it is no event", why)
+    assert.matches("'user_time': not an event", why)
   end)
 end)

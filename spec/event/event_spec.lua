@@ -1,5 +1,4 @@
--- A declaration and what becomes of it: the attr that the kernel is asked for, the words
--- that are refused, and an event's own verbs.
+-- Declarations: the attr that the session requests, the refused options, and the methods of events.
 
 local perfev = require "perfev"
 local sim = require "perfev.sim"
@@ -182,7 +181,7 @@ describe("a declaration", function()
     k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1000\n"
     assert.equal(1000, first_attr({ "cpu-clock" }).sample_freq)
     local s = perfev.session {}
-    s:event { "cpu-clock", freq = 2000 } -- asked for: the kernel is to say no
+    s:event { "cpu-clock", freq = 2000 } -- requested by the user: the kernel must refuse it
     local ok, why = s:start()
     assert.is_nil(ok)
     assert.matches("a frequency of 2000 Hz is above kernel.perf_event_max_sample_rate, 1000", why)
@@ -460,7 +459,7 @@ describe("an event", function()
     assert.error_matches(function() registers.attr({ sample_regs_user = { "sp_" } }, "arm64") end,
       "^sample_regs_user: arm64 has no register 'sp_' %(did you mean 'sp'%?%)$")
     assert.error_matches(function() registers.attr({ sample_regs_user = { "a" } }, "m68k") end,
-      "^sample_regs_user: the registers of m68k have no names here; a mask does$")
+      "^sample_regs_user: the registers of m68k have no names here: use a mask$")
   end)
 
   it("answers for itself before the start and after the end", function()

@@ -66,12 +66,12 @@ describe("a refusal", function()
   it("reports that /proc hides the processes of other users, not that none matches", function()
     files["/proc/mounts"] = "proc /proc proc rw,relatime 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n"
     local hides = "/proc hides the processes of other users (it is mounted with hidepid)\n  try: as root"
-    assert.matches("\n  there is no process or thread 70, or it is hidden: " .. hides, refusal("ESRCH", { pid = 70 }),
+    assert.matches("\n  process or thread 70 does not exist, or is hidden: " .. hides, refusal("ESRCH", { pid = 70 }),
       nil, true)
     assert.equal("cannot watch pid 70: Operation not permitted (EPERM)\n  " .. hides,
       explain.refusal("cannot watch pid 70", E.EPERM))
     files["/proc/mounts"] = "proc /proc proc rw,hidepid=invisible 0 0\nproc /proc proc rw 0 0\n"
-    assert.matches("\n  there is no process or thread 70 %(any more%)\n", refusal("ESRCH", { pid = 70 }))
+    assert.matches("\n  process or thread 70 does not exist %(any more%)\n", refusal("ESRCH", { pid = 70 }))
   end)
 
   it("to root of a user namespace is not taken for a security module's", function()
@@ -234,7 +234,8 @@ describe("a failure of the core", function()
   it("is explained by its fields, whatever its words are", function()
     local misleading = "cannot map an AUX area for pid 70 on cpu 9"
     files["/proc/70/stat"] = "70 (x) Z 1"
-    assert.equal(misleading .. ": No such process (ESRCH)\n  there is no process or thread 5 (any more)\n  try: ps -eL",
+    assert.equal(misleading .. ": No such process (ESRCH)\n  process or thread 5 does not exist (any more)\n"
+      .. "  try: ps -eL",
       explain.refusal(misleading, E.ESRCH, { operation = "open event", pid = 5, cpu = -1, bytes = 0 }, { pid = 6 }))
     assert.matches("\n  it belongs to a file", explain.refusal(misleading, E.EPERM, { operation = "watch descriptor" }))
   end)
@@ -264,8 +265,8 @@ describe("what perfev changes by itself", function()
       k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1500\n"
     end)
     assert.equal(1500, attr.sample_freq)
-    assert.same({ { 1, "cpu-clock: 1500 Hz instead of our default, as kernel.perf_event_max_sample_rate is no "
-      .. "higher" } }, said)
+    assert.same({ { 1, "cpu-clock: 1500 Hz instead of perfev's default, which exceeds "
+      .. "kernel.perf_event_max_sample_rate" } }, said)
     assert.same({}, (opened {}))
   end)
 

@@ -1,4 +1,4 @@
--- perf's event grammar: what is read out of a string, and what is said where it cannot be.
+-- perf's event grammar: the tree of a string, and the message for an invalid one.
 
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"

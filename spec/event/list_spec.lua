@@ -1,4 +1,4 @@
--- What a machine has, by name: perfev.list and perfl list.
+-- The events of a machine, by name: perfev.list and perfl list.
 
 local core = require "perfev.core"
 local list = require "perfev.event.list"

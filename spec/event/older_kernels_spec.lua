@@ -1,4 +1,4 @@
--- Older kernels: what is ours is left out in a fixed order and said, what was asked for is not.
+-- Older kernels: perfev drops its own newer bits in a fixed order and logs that, but never the user's.
 
 local perfev = require "perfev"
 local core = require "perfev.core"
@@ -13,7 +13,7 @@ local beside = {
   sigtrap = { remove_on_exec = true }, inherit_thread = { inherit = true },
   branch_sample_type = { sample_type = { "branch_stack" } },
 }
-local unfit = { -- needs more than an attr of its own: an AUX group; or not a word of its own
+local unfit = { -- needs more than an attr: an AUX group; or has no word in the attr
   aux_sample_size = true, aux_action = true, aux_output = true, kprobe_func = true, uprobe_path = true,
   sample_max_stack = true, -- before 4.8 a reserved word, which was not looked at
   kprobe_addr = true, probe_offset = true, aux_start_paused = true, aux_pause = true, aux_resume = true,

@@ -1,4 +1,4 @@
--- PMUs as sysfs tells of them: fields, events, and the numbers that words become.
+-- PMUs from sysfs: fields, events, and the numbers of terms.
 
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"

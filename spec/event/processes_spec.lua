@@ -1,4 +1,4 @@
--- Whom -p, --uid and --comm select, and what a cgroup is.
+-- The processes that -p, --uid and --comm select, and the directory of a cgroup.
 
 local perfev = require "perfev"
 local cgroups = require "perfev.event.cgroup"

@@ -1,5 +1,5 @@
--- Every flag of an attr and every bit of its words, one at a time: this kernel takes each that its
--- release has, alone or with what it needs.
+-- Every flag of an attr and every bit of its words, one at a time: this kernel accepts each one of its release, alone
+-- or with the bits that it requires.
 
 local core = require "perfev.core"
 local perfev = require "perfev"

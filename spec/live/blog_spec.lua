@@ -16,7 +16,7 @@ describe("what the others' users met", function()
     s:event { switch = function(r)
       assert(r.type == "switch")
       if r.out then outs = outs + 1 else ins = ins + 1 end
-      bodies = math.max(bodies, r.size - 8 - 40) -- what is there beyond header and trailer
+      bodies = math.max(bodies, r.size - 8 - 40) -- the size beyond header and trailer
     end }
     assert(s:run())
     assert.is_true(ins >= 2 and outs >= 2)

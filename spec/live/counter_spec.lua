@@ -116,7 +116,7 @@ describe("a group", function()
       inherit = false }
     touch(30)
     local r = g:read()
-    -- 5.10 counts pages of shared memory as none of either kind
+    -- 5.10 counts pages of shared memory as neither kind
     local kinds = r["minor-faults"] + r["major-faults"]
     if requires.release() >= 6000 then assert.equal(r["page-faults"], kinds) end
     assert.is_true(r["page-faults"] >= 30)

@@ -93,7 +93,7 @@ describe("a recording with", function()
     need()
     requires("program setarch")
     if core.machine ~= "x86_64" then pending("where programs lie is known of x86_64 alone") end
-    -- A program's entry, where it lies when nothing is placed at random.
+    -- A program's entry address without address randomisation.
     local entry = 0x555555554000 + string.unpack("=I8", assert(run.slurp("/bin/true")), 25)
     local path = record({ "a breakpoint", ("-e mem:0x%x:x"):format(entry) }, "exec setarch -R /bin/true")
     local ours = perfscript.assert_alike(path)

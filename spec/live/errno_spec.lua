@@ -111,7 +111,7 @@ local compared, rows = 0, {}
 
 local function expected(one, who) return one.as and one.as[who] or one.errno end
 
--- Everything that is not of one mind, a line each.
+-- The disagreements, a line each.
 local function differences(who, answers)
   local list = {}
   local function differ(what, ...) list[#list + 1] = what .. ": " .. (("%s %s, "):rep(3)):format(...) end
@@ -173,7 +173,7 @@ end)
 
 -- ---- every option, alone and with every other ----
 
--- Options that this kernel has, of one bit each.
+-- The one-bit options of this kernel.
 local function options()
   local list = {}
   for _, field in ipairs(core.attr_fields()) do

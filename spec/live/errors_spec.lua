@@ -73,7 +73,7 @@ describe("this kernel", function()
 
   as_root("has no such process", function()
     local r = perfl("-p", "4194303", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }")
-    refused(r, "pid 4194303", "there is no process or thread 4194303", "ps -eL")
+    refused(r, "pid 4194303", "process or thread 4194303 does not exist", "ps -eL")
     if not run.have "ps" then pending "ps is not installed" end
     accepted(run(advised(r, "([^\n]+)")))
     r = perfl("--uid", "nobody", "--comm", "no such process", "-e", "event { 'cpu-clock', sample = print }")

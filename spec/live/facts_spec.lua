@@ -94,7 +94,7 @@ local function ours(path)
 end
 
 describe("the facts of this machine", function()
-  -- Whatever changes from one look to the next, or is the recorder's.
+  -- Facts that change between two reads, or belong to the recorder.
   local own = { version = true, cmdline = true, event_desc = true, sample_time = true, build_ids = true }
 
   -- A virtual machine's memory is given and taken while it runs.

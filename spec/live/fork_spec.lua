@@ -1,5 +1,5 @@
--- A process that forks, and a second lua_State: which of them owns the events. Each case is a script of its own,
--- so that the spec runner does not fork.
+-- A process that forks, and a second lua_State: which of them owns the events. Each case is a separate script, so that
+-- the spec runner does not fork.
 
 local process = require "spec.support.process"
 local run = require "spec.support.run"

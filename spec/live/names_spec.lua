@@ -361,7 +361,7 @@ describe("a term of an event string", function()
   with_perf("of hardware makes what perf makes of it", function()
     for _, text in ipairs(of_hardware) do
       local theirs, made = of_record(text), assert(event.build(event.declare({ text }, 1)))
-      theirs.inherit = nil -- the session's to say
+      theirs.inherit = nil -- decided by the session
       assert.equal(decisions(theirs), decisions(attr_in(made.attr:dump())), text)
     end
   end)

@@ -7,7 +7,7 @@ local perfscript = require "spec.support.perfscript"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
-run.perf_may_die = false -- it reads what perfl wrote
+run.perf_may_die = false -- it reads perfl's recording
 
 local WORK = "cat /etc/passwd > /dev/null; /bin/true"
 -- Kinds of recordings with their options; each has samples.
@@ -96,7 +96,7 @@ describe("a recording in parts", function()
     local before = {}
     for _, name in ipairs(names) do
       local ours = perfscript.assert_alike(dir .. "/" .. name)
-      assert.is_true(#ours.told.samples > 0 or name == "perf.data") -- nothing need come once there are three
+      assert.is_true(#ours.told.samples > 0 or name == "perf.data") -- no further part need come once there are three
       -- A part ends with the records of each ring, read in turn: on another CPU the next part may begin earlier.
       local _, cpus = sample_times(dir .. "/" .. name)
       for cpu, times in pairs(cpus) do

@@ -4,7 +4,7 @@ local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
-run.perf_may_die = false -- it reads what perfl wrote
+run.perf_may_die = false -- it reads perfl's recording
 
 local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
 local PERFPARSER = run.capture "ls /usr/lib/*/libexec/hotspot-perfparser 2>/dev/null"
@@ -324,7 +324,7 @@ describe("perfl record", function()
     local result = run(perfl(path, { "-m", "16K" }, "while :; do /bin/true; done"))
     assert.equal(1, result.code)
     assert.matches("^perfl: cannot write to " .. path .. ": No space left on device\n", result.err)
-    assert.matches("what was written before, %d+ bytes, can be read", result.err)
+    assert.matches("the first %d+ bytes were written and can be read", result.err)
     local we, perf = samples_of(path)
     assert.is_true(we > 0)
     assert.equal(perf, we)

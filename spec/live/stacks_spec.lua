@@ -193,7 +193,7 @@ setup(function()
   local file <close> = assert(io.open(dir .. "/acts.c", "w"))
   file:write(program)
   file:close()
-  -- Every function with a frame of its own.
+  -- Every function has a frame.
   run({ os.getenv "CC" or "gcc", "-O0", "-o", "acts", "acts.c" }, { cwd = dir })
 end)
 teardown(function() run.remove(dir) end)
@@ -344,7 +344,7 @@ describe("top", function()
   it("draws on a terminal, as wide as that is, and q ends it and puts the terminal's settings back", function()
     requires("perf", "root", "program script", "program stty")
     local line = ("stty cols 60 rows 12; stty -g >before; %s -a top -I 150ms; stty -g >after"):format(run.perfl)
-    -- Typed once a function has been drawn: where there is little time a picture may be of none.
+    -- Typed once a function has been drawn: on a slow machine the first picture may be empty.
     local typing = "mkfifo typed; timeout 500 sh -c 'until grep -qs \"[0-9]% \" drawn; do :; done; printf q' >typed & "
     local drawing = ("script -qefc %s drawn <typed >/dev/null; cat drawn"):format(run.quote(line))
     local r = run(typing .. drawing, { cwd = dir })

@@ -62,7 +62,7 @@ local function told_by_perf(path)
   return samples
 end
 
--- Two names of one address of the kernel are the same function: which comes first is a matter of taste.
+-- Two names of one address of the kernel are the same function: either may come first.
 local symbols
 local function is_alias(frame, name)
   if not frame.kernel or not frame.symbol then return false end

@@ -82,7 +82,7 @@ describe("perfl dump", function()
     end
     for _, line in ipairs(lines_of(told("dump", path))) do
       local object = json.decode(line)
-      local time = (object.sample_id or object).time or 0 -- a fork has one of its own
+      local time = (object.sample_id or object).time or 0 -- a fork has its own
       ours[#ours + 1] = ("%d %d %s %d"):format(object.offset, object.size, object.type, time)
     end
     table.sort(theirs)

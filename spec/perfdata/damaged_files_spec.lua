@@ -1,8 +1,8 @@
 -- perfev.open: three small recordings, cut at every byte and with any byte changed.
 --
--- They lie in a file in memory, which grows by a byte for each cut and has one byte written over
--- for each change, so that tens of thousands of them take seconds. The changes are random, with a
--- seed: what failed once fails again. All of it runs under ASan and UBSan as well.
+-- They are in a file in memory, which grows by a byte for each cut and has one byte overwritten for each change, so
+-- that tens of thousands of cases take seconds. The changes are random with a seed, so failures are reproducible. All
+-- of it runs under ASan and UBSan as well.
 
 local perfev = require "perfev"
 local perfdata = require "spec.support.perfdata"

@@ -1,4 +1,4 @@
--- perfev.open: recordings that lie. What can be read is read, the rest is told with its place.
+-- perfev.open: recordings with false contents. The readable part is read; damage is reported with its offset.
 
 local core = require "perfev.core"
 local perfdata = require "spec.support.perfdata"
@@ -240,7 +240,7 @@ describe("a feature", function()
     local n = 20000
     for id, bytes in pairs {
       [12] = pack("<I4I4", n, 0) .. pack("<I4I4", 0, 0):rep(n), -- events whose attrs have no bytes
-      [31] = pack("<I4", n) .. pack("<I4I4", 0, 0):rep(n), -- PMUs that can do nothing
+      [31] = pack("<I4", n) .. pack("<I4I4", 0, 0):rep(n), -- PMUs without capabilities
       [22] = pack("<i8i8i8", 1, 1, 1) .. pack("<i8i8i8", 0, 0, 64 * n) .. ("\xff"):rep(8 * n), -- every block of memory
       [11] = pack("<I4", 2 * n) .. ("\0"):rep(8 * n), -- arguments without a letter
       [30] = pack("<I4", n) .. pack("<I4I4", 0, 0):rep(n),
@@ -518,7 +518,7 @@ describe("a pipe's recording that ends between two records", function()
     -- perf inject hands marks on before the records that they are for
     local function filtered(built) return begun(built):round():add(sample(5)) end
     assert.is_nil(end_of(filtered, feature))
-    -- recorders up to 4.15 say less of themselves
+    -- recorders up to 4.15 write fewer facts
     assert.same({ cut[1], nil, nil, nil, nil, cut[3] },
       { end_of(nothing), end_of(before), end_of(begun), end_of(sampled), end_of(done), end_of(again) })
   end)
@@ -632,7 +632,7 @@ describe("a recording's formats", function()
         for _, place in ipairs { { value, "4" }, { "8", value }, { value, value } } do
           local text = format(field(name, place[1], place[2]), '"%s", REC->a')
           local args, warnings = read_payload(tracing(text), ("\xff"):rep(20))
-          -- it can be read, or an error says why not
+          -- it can be read, or an error has the reason
           assert.is_true(args and #warnings == 0 or not args and #warnings == 1)
           assert.matches(args and "" or "^event room:made: its format cannot be read: ", warnings[1] or "")
         end

@@ -65,7 +65,7 @@ describe("a directory of recordings", function()
       assert.is_nil(rec.error)
       assert.equal(5, rec.facts.files)
       local stats = rec:totals()
-      assert.equal(rec.facts.size, rec.facts.data + stats.bytes - 16) -- by which it was told to be one
+      assert.equal(rec.facts.size, rec.facts.data + stats.bytes - 16) -- by which the reader recognised it
       assert.equal(0, stats.late)
     end
   end)

@@ -1,5 +1,5 @@
--- What a recording says besides its records, from machines made of files: each section is what the reader makes of
--- it, each record is whole, and whatever is gone, hidden or hostile is left out or bounded.
+-- A recording's facts about the machine, from simulated files: the reader returns the content of each section, each
+-- record is whole, and missing, hidden or hostile facts are left out or bounded.
 
 local build_id = require "perfev.symbol.build_id"
 local codec = require "perfev.record.codec"
@@ -377,7 +377,7 @@ describe("the formats of tracepoints", function()
     assert.is_nil(why)
     assert.equal("0.6", data.version)
     assert.equal(BIG, data.big)
-    assert.equal(4, data.long_size) -- the kernel's, which its rings tell
+    assert.equal(4, data.long_size) -- the kernel's, which its rings supply
     assert.equal(core.pagesize(), data.page_size)
     assert.equal(k.files["/sys/kernel/tracing/events/header_event"], data.header_event)
     assert.equal(k.files["/sys/kernel/tracing/printk_formats"], data.printk)
@@ -631,6 +631,6 @@ describe("what was there before", function()
     assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "fork 2/2 of 0", "comm 2/2 kthreadd" }, lines { all = true })
     local listed = false
     for _, call in ipairs(k.log) do listed = listed or call:find("/proc/2/task)", 1, true) ~= nil end
-    assert.is_false(listed) -- it says itself that it is alone
+    assert.is_false(listed) -- its file lists itself alone
   end)
 end)

@@ -1,4 +1,4 @@
--- A recording's payloads: whose names the addresses in them have; and what simpleperf writes of them, and of events.
+-- A recording's payloads: the names of their addresses, and simpleperf's form of payloads and events.
 
 local perfdata = require "spec.support.perfdata"
 

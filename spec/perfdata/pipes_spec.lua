@@ -1,4 +1,4 @@
--- Recordings from where somebody writes at the same time: pipes that come byte by byte, FIFOs, files that shrink.
+-- Recordings that another process writes meanwhile: pipes that deliver byte by byte, FIFOs, files that shrink.
 
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"

@@ -1,5 +1,5 @@
--- perfev.open: recordings that others made, that are made here, and that are damaged; more of those
--- in damaged_files_spec.lua and hostile_files_spec.lua.
+-- perfev.open: recordings of other tools, of this spec, and damaged ones; more of these in damaged_files_spec.lua and
+-- hostile_files_spec.lua.
 
 local perfev = require "perfev"
 local fixtures = require "spec.support.fixtures"
@@ -333,7 +333,7 @@ describe("a recording", function()
     end
     for _ in rec:records { user = false } do rest = rest + 1 end
     assert.equal(whole, first + rest)
-    assert.error_matches(function() rec:records() end, "all of it was read, .* once\n  try: perfev.open")
+    assert.error_matches(function() rec:records() end, "the recording was read already\n  try: perfev.open")
   end)
 
   it("ends the loop that closes it", function()
@@ -501,7 +501,7 @@ describe("a recording", function()
     local built = perfdata.new { events = { { attr = attr, ids = { 1, 2 } }, { attr = attr, ids = { 3 } } } }
     local wanted, round = {}, 0
     for _ = 1, 12 do
-      for _ = 1, math.random(1, 6) do -- what one CPU wrote
+      for _ = 1, math.random(1, 6) do -- the records of one CPU
         local time = round * 1000 + 1
         for _ = 1, math.random(1, 60) do
           time = math.min(time + math.random(0, 2) * math.random(0, 20), round * 1000 + 999)

@@ -49,7 +49,7 @@ local function whole(opts)
   return b:file { [EVENT_DESC] = b:event_desc() }
 end
 
--- A session on bytes; its messages go to said.
+-- A session on the bytes of a recording; its messages go to said.
 local function session(bytes, opts)
   local said = {}
   opts = opts or {}
@@ -529,7 +529,7 @@ describe("a session with an input", function()
     assert.is_true(n > 0)
     assert.same({ n, "event 'major-faults,cs': FILE has no major-faults\n  the others of the list are taken" },
       { heard "major-faults,cs" })
-    assert.same({ n }, { heard "cs,major-faults | cs" }) -- what is whole comes first
+    assert.same({ n }, { heard "cs,major-faults | cs" }) -- whole records come first
   end)
 
   it("says what records nobody asked for when it was made", function()
@@ -985,7 +985,7 @@ describe("perfl -i", function()
     assert.matches("\n +0.000000 +%- +7 worker +comm +renamed worker\n", (ran("procmon", "comm")))
     assert.matches("\n +0.000000 +%- in +worker +7\n1 switches: 1 in", (ran "cswlog"))
     local r = run { run.perfl, "-q", "-i", path, "timeline" }
-    assert.same({ 2, "timeline: the recording does not say on which CPU tasks were switched\n"
+    assert.same({ 2, "timeline: the recording's switch records have no CPU\n"
       .. "  try: perf record --switch-events --sample-cpu\n", "" }, { r.code, r.err, r.out })
     r = run { run.perfl, "-q", "-i", path, "flightrec", "dummy" }
     assert.same({ 2, "flightrec: a recording keeps all of its records\n  try: perfl dump\n" }, { r.code, r.err })

@@ -1,4 +1,4 @@
--- What a session records: a stream that can be read after every write, a file at the end; on the simulated kernel.
+-- A session's recording on the simulated kernel: a stream that is readable after every write, a file at the end.
 
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
@@ -68,7 +68,7 @@ local function read(path, opts)
       if r.type == "sample" then lines[#lines + 1] = line_of(r) end
     end
     local facts, failed = f.facts, f.error
-    local version = f:section "version" -- and what stands behind it
+    local version = f:section "version" -- and the bytes after it
     local section = version and version:sub(5 + string.unpack("=I4", version)):match "^[^\0]*"
     local names, header = {}, { cmdline = f.header.cmdline, sample_time = f.header.sample_time,
                                 compressed = f.header.compressed }
@@ -618,7 +618,7 @@ describe("a recording", function()
     assert.is_true(#late > 0)
     assert.same(late, got)
     assert.equal(3, #f.events)
-    -- perf would take an ATTR record among a file's records for an event of its own
+    -- perf would read an ATTR record among a file's records as a separate event
     local bytes = k.files[PATH]
     local data, size = string.unpack("=I8I8", bytes, 41)
     for _, record in ipairs(walk(bytes, data, data + size)) do assert.are_not.equal(64, record.type) end

@@ -1,5 +1,5 @@
--- Arguments that no caller means: every option there is takes each of these, or refuses it by its own name,
--- and nothing else happens.
+-- Invalid arguments: every option accepts each of these values, or refuses it in a message with the option's name; no
+-- other error occurs.
 
 local core = require "perfev.core"
 local sim = require "perfev.sim"
@@ -10,7 +10,7 @@ local options = require "perfev.base.options"
 local cyclic = {}
 cyclic[1] = cyclic
 
--- Raises whatever is done with it but to look at it raw.
+-- Raises on any access that is not raw.
 local function trap(t)
   local function fail() error "metamethod" end
   return setmetatable(t or {}, { __index = fail, __pairs = fail, __len = fail, __newindex = fail, __tostring = fail,
@@ -289,7 +289,7 @@ describe("a mistake is told at the caller's line", function()
     { 's:event { "cpu-clock", period = 0, sample = print }', "^event: period = 0 takes no samples" },
     { 's:event { name = "cpu-clock", sample = print }', "^event: 'sample' needs an event name\n  try: " },
     { 's:event { "cpu-clock", callchain = "no" }', "^event: callchain: unknown call chain 'no'" },
-    { 's:signal("KILL", print)', "^signal: nobody can hear KILL" },
+    { 's:signal("KILL", print)', "^signal: KILL cannot be caught" },
     { 'perfev.session { count = 1.5 }', "count must be an integer above 0, not 1.5" },
     { 'perfev.unpack("", { maxbytes = 1 })', "^unpack: unknown option 'maxbytes'" },
     { 'perfev.decoder { foo = 1 }', "^'foo' is not a field" },
@@ -340,7 +340,7 @@ describe("a mistake is told at the caller's line", function()
     { 'local p = perfev.profile {} p.duration = "1s" p:pprof()', "duration is a number of ns, not a string" },
     { 'perfev.profile {}:top { limit = -1 }', "limit must be a number of 0 or more, not %-1" },
     { 'perfev.profile {}:add_under({ "x", nil, "y" }, "a", 1)', "a frame is a name or a table" },
-    -- a truth value is one, and a list has nothing between its elements
+    -- a boolean counts as one value, and a list has no gap
     { 'perfev.session { strict = 1 }', "strict must be true or false, not 1" },
     { 'perfev.session { ordered = "false" }', "ordered must be true or false, not 'false'" },
     { 'perfev.session { overwrite = 0 }', "overwrite must be true or false, not 0" },
@@ -370,8 +370,8 @@ describe("a mistake is told at the caller's line", function()
     { 's:close() s:signal("INT", print)', "it has ended" },
     { 's:close() s:fd()', "it has ended" },
     { 's:close() s:snapshot()', "it has ended" },
-    { 's:close() s:configure {}', "it has started already" },
-    { 'running():begin(print)', "it has started already" },
+    { 's:close() s:configure {}', "already started" },
+    { 'running():begin(print)', "already started" },
     { 'perfev.session {}:run()', "nothing was declared, and nothing would end it\n  try: s:event" },
     { 'local r = running() local _ = r:records() r:dispatch()', "dispatch%(%) within a loop over its records" },
     { 'local r = running() local _ = r:records() r:run()', "run%(%) within a loop over its records" },
@@ -415,7 +415,7 @@ describe("what an event cannot have", function()
     s:event { "page-faults", args = { "n:int" }, sample = print }
     local ok, why, code = s:start()
     assert.is_nil(ok)
-    assert.matches("^event 'page%-faults': args are a probe's, and it is none\n  try: without", why)
+    assert.matches("^event 'page%-faults': only probes accept 'args'\n  try: without", why)
     assert.equal(perfev.errno.EINVAL, code)
     assert.same({}, k:leaks())
   end)

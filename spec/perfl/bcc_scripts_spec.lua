@@ -219,7 +219,7 @@ end)
 describe("a script that joins what happens on any CPU", function()
   for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
     it(("wants -a (%s)"):format(name), function()
-      -- Of one CPU those alone that begin and end on the same.
+      -- With -C only those that begin and end on that CPU.
       local words = { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", name, name == "cpudist" and "--off" or nil }
       local r = run(words)
       assert.same({ 2, "" }, { r.code, r.out })
@@ -254,7 +254,7 @@ describe("a script that watches the machine and counts some of its tasks", funct
       assert.same({ 3, 67000 }, counted(flag, "7,8", "cpudist", "--unit", "ns"))
     end
     local r = run { run.perfl, "--sim", machine.path(dir, WAITS), "-p", "999", "cpudist" }
-    assert.same({ 2, "", "cpudist: there is no process 999\n  try: ps -e\n" }, { r.code, r.out, r.err })
+    assert.same({ 2, "", "cpudist: no such process: 999\n  try: ps -e\n" }, { r.code, r.out, r.err })
   end)
 
   it("counts the same of a recording", function()

@@ -1,4 +1,4 @@
--- perfl doctor: what this user may do, found by trying, on one screen.
+-- perfl doctor: the rights of this user, found by trying, on one screen.
 
 local perfev = require "perfev"
 local explain = require "perfev.event.explain_refusal"

@@ -1,4 +1,4 @@
--- What is typed by those who know perf, bpftrace and bcc is answered with what does it here.
+-- Words of perf, bpftrace and bcc are answered with perfl's counterpart.
 
 local run = require "spec.support.run"
 

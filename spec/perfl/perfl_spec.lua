@@ -1,5 +1,5 @@
--- perfl's command line: whose a word is, and what each way of ending looks like.
--- The first half is pure Lua; the second runs the program, without a kernel's help.
+-- perfl's command line: the owner of each word, and the output of each way to end. The first half is pure Lua; the
+-- second runs the program, without perf events.
 
 local args = require "perfev.tool.args"
 local options = require "perfl.command_line"
@@ -47,7 +47,7 @@ describe("the script among the words", function()
     { "--top=5 syscount", "syscount", "--top=5" },
     { "-P syscount", "syscount", "-P" },
     { "-P 3 ./my.lua", "./my.lua", "-P 3" },
-    { "nosuch -a", "nosuch", "" }, -- to be told that it is not there
+    { "nosuch -a", "nosuch", "" }, -- so that the message names the missing script
     { "--top nosuch", nil, "--top nosuch" },
     { "--top nosuch other", "other", "--top nosuch" },
     { "-a -", "-", "" },
@@ -74,7 +74,7 @@ describe("the script among the words", function()
     assert.same({ "./my.lua", false, { "cs" } }, of("-e", "cs", "./my.lua"))
     assert.same({ "./my.lua", false, { "cs", "a:b/x=1/u" } }, of("-a", "-ecs", "-e", "a:b/x=1/u", "./my.lua", "x"))
     assert.same({ false, { "event { '*' }" }, { "cs" } }, of("-e", "cs", "-e", "event { '*' }"))
-    assert.same({ false, { "cs" }, false }, of("-e", "cs", "nosuch")) -- to be told what it looks like
+    assert.same({ false, { "cs" }, false }, of("-e", "cs", "nosuch")) -- so that the message names the likely meaning
     assert.same({ false, { "cs" }, false }, of("-e", "cs"))
     assert.same({ false, { "do", "f()", "end" }, false }, of("-e", "do", "-e", "f()", "-e", "end", "./my.lua"))
     assert.same({ false, { "do", "f(", "end" }, false }, of("-e", "do", "-e", "f(", "-e", "end"))
@@ -778,7 +778,7 @@ describe("perfl", function()
     local it = require "spec.support.skip"(it, function()
       if not run.root then pending "needs root" end
     end)
-    -- /etc/passwd of Debian: user 1 has group 1 to itself, user 4 has group 65534 together with nobody.
+    -- /etc/passwd of Debian: only user 1 has group 1; user 4 and nobody share group 65534.
     local ALONE, SHARING, SHARED_GROUP = 1, 4, 65534
 
     local function file_of(name, owner, mode, text)

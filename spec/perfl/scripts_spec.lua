@@ -1,5 +1,4 @@
--- The scripts that come with perfl, without a kernel's help: what they say of themselves,
--- what they declare, and the table of system calls.
+-- perfl's scripts, without perf events: their help texts, their declarations, and the table of system calls.
 
 local run = require "spec.support.run"
 local syscalls = require "perfev.tracepoint.syscalls"

@@ -1,4 +1,4 @@
--- Scripts of time on the simulated kernel: latency, whose numbers are known to the nanosecond, and timeline.
+-- Scripts about time on the simulated kernel: latency, with numbers known to the nanosecond, and timeline.
 
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"

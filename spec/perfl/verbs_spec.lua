@@ -1,4 +1,4 @@
--- perfl report, dump and skeleton: what they tell of recordings, whole, damaged and hostile.
+-- perfl report, dump and skeleton: their output for whole, damaged and hostile recordings.
 
 local core = require "perfev.core"
 local fixtures = require "spec.support.fixtures"
@@ -118,7 +118,7 @@ end
 
 local NR = 13 -- records of it
 
--- Nothing that a terminal obeys, and lines as long as a screen is wide.
+-- No bytes that a terminal executes, and no line wider than the screen.
 local function check_clean(text, width)
   for _, code in utf8.codes(text) do
     assert.is_true(code == 10 or code >= 32 and (code < 127 or code > 159) and code ~= 0x202e, code)

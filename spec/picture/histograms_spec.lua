@@ -1,4 +1,4 @@
--- Aggregators as drawings: what is in one is in its picture; and times as columns of its keys.
+-- Drawings of aggregators: the picture shows all values; and times as key columns.
 
 local perfev = require "perfev"
 local drawn = require("spec.support.svg").titles
@@ -82,7 +82,7 @@ describe("the drawing of a histogram", function()
       end
       local all = h:svg()
       assert.same({ "(other)", "dddd, 7", "ccc, 7", "bb\\x1b, 7", "a, 7" }, names(all))
-      assert.truthy(all:find("5 values of further keys stand together as (other): max_keys is 4", 1, true))
+      assert.truthy(all:find("5 values of further keys counted as (other): max_keys is 4", 1, true))
       local two = h:svg { panels = 2 }
       assert.same({ "(other)", "(4 others)" }, names(two))
       assert.same({ "1 to 2: 5", "1 to 2: 10" }, drawn(two, "bar"))
@@ -109,7 +109,7 @@ describe("the drawing of a histogram with slots", function()
     local svg = h:svg()
     assert.same({ "a", "b" }, names(svg))
     assert.same({ "0 ns: 1 of 10 to 15", "0 ns: 1 of 0 to 5" }, drawn(svg, "h%d+"))
-    assert.truthy(svg:find("1 value of further keys stands together as (other): max_keys is 2", 1, true))
+    assert.truthy(svg:find("1 value of further keys counted as (other): max_keys is 2", 1, true))
     assert.truthy(svg:find("(other) has no times, and is not drawn", 1, true))
   end)
 
@@ -129,7 +129,7 @@ describe("a drawing", function()
 
   it("is refused where there is none, and of what it does not know", function()
     for message, f in pairs {
-      ["svg: count has no drawing, perfev.hist has"] = function() perfev.count {}:svg() end,
+      ["svg: count cannot be drawn, perfev.hist can"] = function() perfev.count {}:svg() end,
       ["html: unknown option 'limit'"] = function() perfev.hist {}:html { limit = 1 } end,
       ["svg: panels must be an integer above 0"] = function() perfev.hist {}:svg { panels = 0 } end,
       ["svg: a table expected, not 'x'"] = function() perfev.hist {}:svg "x" end,

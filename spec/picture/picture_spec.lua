@@ -57,7 +57,7 @@ describe("a heat map", function()
     local many = {}
     for i = 1, 3000 do many[i] = { time = 500 + i * 1000, low = 1, high = 2, count = i } end
     local found, sum = rectangles(picture.heatmap { cells = many, step = 1000 }, "h%d+"), 0
-    assert.equal(375, #found) -- eight of them are one
+    assert.equal(375, #found) -- eight of them make one
     for _, one in ipairs(found) do
       assert.is_true(one.width >= 2)
       sum = sum + math.tointeger(one.title:match "^[^:]+: (%d+) of ")

@@ -1,4 +1,4 @@
--- Breakpoints by address and by symbol, on a kernel that does as it is told.
+-- Breakpoints by address and by symbol, on the simulated kernel.
 
 local breakpoint = require "perfev.probe.breakpoint"
 local core = require "perfev.core"
@@ -97,11 +97,11 @@ end)
 
 describe("a breakpoint that the processor has not is told:", function()
   for text, wanted in pairs {
-    ["mem:0x1000:r"] = "x86 has no breakpoint on reading alone\n  try: :rw", ["mem:0x1000:rx"] = "x cannot be combined",
+    ["mem:0x1000:r"] = "x86 has no breakpoint for reads only\n  try: :rw", ["mem:0x1000:rx"] = "x cannot be combined",
     ["mem:0x1000/3:w"] = "a breakpoint covers 1, 2, 4 or 8 bytes, not 3", ["mem:0x1000/16:w"] = "not 16",
     ["mem:0x1000/0:w"] = "not 0",
     ["mem:0x1002:w"] = "0x1002 is not a multiple of the length 4.*\n  try: a smaller length",
-    ["mem:0x1000/4:x"] = "has the length %d+ here, not 4\n  try: no length", ["mem:12zz"] = "'12zz' is not an address",
+    ["mem:0x1000/4:x"] = "breakpoint is %d+ here, not 4\n  try: no length", ["mem:12zz"] = "'12zz' is not an address",
     ["mem:0x1000/8:w:name=x"] = "'/8:w:name=x' is not understood after an address\n  try: mem:0x1000/4:w",
     ["mem:0x1000:q"] = "'q' is not an access\n  try: r, w", ["mem:0x1000/4:wq"] = "'wq' is not an access",
     ["mem:counter"] = "an address or FILE:SYMBOL is expected\n  try: mem:0x",

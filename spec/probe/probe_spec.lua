@@ -1,5 +1,5 @@
--- Probes on a kernel that does as it is told: what becomes an event of the PMU, what a definition in tracefs, what is
--- written there and taken back, and what is refused.
+-- Probes on the simulated kernel: which become events of the PMU and which definitions in tracefs, the lines written
+-- and removed there, and the refusals.
 
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
@@ -233,7 +233,7 @@ describe("a definition in tracefs", function()
     s:close()
     local _, ok, why = open("uprobe:/bin/app:work", { args = { "n:int" }, filter = "m > 5" })
     assert.is_nil(ok)
-    assert.matches("there is no field 'm' %(did you mean 'n'%?%)", why)
+    assert.matches("unknown field 'm' %(did you mean 'n'%?%)", why)
     assert.equal("", k.files[UPROBES])
   end)
 

@@ -1,4 +1,4 @@
--- flamediff: two files of folded stacks, one picture of what changed.
+-- flamediff: draws the difference of two files of folded stacks.
 
 local json = require "spec.support.json"
 local run = require "spec.support.run"

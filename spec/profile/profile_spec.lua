@@ -1,4 +1,4 @@
--- Profiles: what goes in comes out, through every writer; what others read of them is what we say.
+-- Profiles: every writer's output has the values that were added, also as read by other tools.
 
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"

@@ -1,5 +1,5 @@
--- The scripts of stacks on the simulated kernel: known stacks, exact numbers; and twins of them, which have Lua
--- callbacks and print the same.
+-- The stack scripts on the simulated kernel: known stacks, exact numbers; and versions with Lua callbacks, which print
+-- the same.
 
 local protobuf = require "spec.support.protobuf"
 local run = require "spec.support.run"

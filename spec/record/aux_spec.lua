@@ -1,5 +1,5 @@
--- AUX areas: what a PMU traces comes to the callback byte for byte and the room goes back to the
--- kernel, wherever it lies, whatever is lost; and what no kernel says does no harm.
+-- AUX areas: the callback gets the traced bytes unchanged, and the kernel gets the space back, at any position and
+-- after any loss. Invalid offsets do no harm.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -406,7 +406,7 @@ describe("the room of an AUX area", function()
     world()
     local s, event = tracing { aux = function() end }
     k:aux(event, noise:sub(1, 8191))
-    assert.is_false(k:aux(event, "x")) -- perf_aux_output_begin() finds no room, and tells nobody
+    assert.is_false(k:aux(event, "x")) -- perf_aux_output_begin() finds no room, and reports nothing
     assert.is_false(event.enabled)
     s:dispatch()
     assert.is_true(event.enabled)

@@ -1,4 +1,4 @@
--- What a sample callback gets in the record's place: each field by its name, as the record has it.
+-- Sample callbacks with `fields` get the values of these fields instead of the record.
 
 local sim = require "perfev.sim"
 local perfev = require "perfev"

@@ -1,5 +1,5 @@
--- Bytes that a kernel wrote, and what they are: spec/fixtures/vectors/, most of them kept by
--- spec/support/capture.lua with the attr that made them.
+-- Records that a kernel wrote, and their fields: spec/fixtures/vectors/, most of them saved by spec/support/capture.lua
+-- with the attr of their event.
 
 local lfs = require "lfs"
 

@@ -1,5 +1,5 @@
--- Numbers of samples, which are read at a place that is found once: they are what a view, which
--- looks for each of them, shows; of either byte order, whatever their width and wherever they stand.
+-- Numbers of samples, read at offsets that are computed once, equal those that a view looks up: in both byte orders, at
+-- any width and offset.
 
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"

@@ -1,5 +1,5 @@
--- Records, decoded: the kernel's own bytes, and whatever spec/support/wire.lua writes by
--- the kernel's order, must come out of a session as the fields that went in.
+-- Decoded records: for the kernel's own bytes and those of spec/support/wire.lua, a session must return the fields that
+-- were encoded.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -366,7 +366,7 @@ describe("what the encoder writes", function()
   it("is cut at the first NUL of a string, and not beyond the trailer", function()
     local r = round_trip({}, "comm", { comm = "a\0b" })
     assert.equal("a", r.comm)
-    -- no NUL at all: a tool's mistake, or a hostile file
+    -- without a NUL: a tool's mistake, or a hostile file
     local seen = deliver({}, function(k, event)
       local id = k:_stamp(event, "comm", {}).sample_id
       k:push(event, wire.frame(3, 0, string.pack("=i4i4", 1, 2) .. "abcdefgh" .. wire.trailer(event.attr, id)))
@@ -663,7 +663,7 @@ describe("decode(encode(x)) == x", function()
   end)
 end)
 
--- Cut bytes at every length: as they are, and with a header that says the cut is its size.
+-- Bytes cut at every length: with the original header, and with a header of the cut size.
 local function cut_at_every_length(decoder, bytes, order)
   local shorter, refused = 0, 0
   for len = 0, #bytes - 1 do

@@ -54,7 +54,7 @@ describe("a record", function()
     end
     with_record("sample", {}, function(r)
       look(r)
-      assert(r.event:period(7)) -- of what is in the ring already it is another
+      assert(r.event:period(7)) -- records already in the ring are another's
       look(r)
     end, { config = 2, sample_period = 5 })
     with_record("sample", {}, nil, { config = 2, sample_period = 5, record = sums })

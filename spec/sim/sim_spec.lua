@@ -1,4 +1,4 @@
--- The simulated kernel does what the kernel does: rings, wakeups, refusals, tasks, worlds.
+-- The simulated kernel behaves like the kernel: rings, wakeups, refusals, tasks, worlds.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -248,7 +248,7 @@ describe("a simulated event", function()
     k.hooks.ioctl(fd, "RESET", 1)
     assert.equal(0, member.value)
     refused("EINVAL", clock(), -1, 1, fd) -- on another CPU
-    refused("EINVAL", clock(), -1, 0, member.fd) -- a member leads nobody
+    refused("EINVAL", clock(), -1, 0, member.fd) -- a member is not a leader
     refused("EBADF", clock(), -1, 0, 99)
   end)
 
@@ -327,7 +327,7 @@ describe("a simulated world", function()
     refused("EACCES", clock(), 0, -1)
     assert.is_truthy(open(clock { exclude_kernel = true }, 0, -1))
     refused("EACCES", clock { exclude_kernel = true }) -- a whole CPU
-    refused("EACCES", clock { exclude_kernel = true }, 42, 0) -- somebody else's
+    refused("EACCES", clock { exclude_kernel = true }, 42, 0) -- another session's
     refused("EACCES", clock { exclude_kernel = true, namespaces = true }, 0, -1)
     k = sim.new { world = "locked_down" }
     refused("EACCES", clock { exclude_kernel = true }, 0, -1)

@@ -26,7 +26,7 @@ volatile char flags[3];
 #define OPERANDS "-4@x0 8@x1"
 #endif
 
-/* A nop, and a note with its address: what STAP_PROBE2(perfev, step, i, text) makes. */
+/* A nop, and a note with its address, like STAP_PROBE2(perfev, step, i, text). */
 __attribute__((noinline, noclone)) void step(int i, const char *text)
 {
 #ifdef OPERANDS

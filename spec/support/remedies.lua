@@ -28,7 +28,7 @@ local function said(text, pattern)
   return table.unpack(found, 1, found.n)
 end
 
--- make(what the pattern finds in the message) -> what brings that about.
+-- make(the captures of the pattern in the message) -> the function that applies the remedy.
 local function take(pattern, make)
   return function(text) return make(said(text, pattern))() end
 end

@@ -163,7 +163,7 @@ local function death_in(result)
   end
 end
 
--- Makes the spec pending: perf crashed each time, not on a file of perfl, and there is no output to compare.
+-- Makes the spec pending: perf crashed each time, not on a file of perfl, so no output can be compared.
 local function give_up(cmd, death)
   local is_recorder = run.show(cmd):find "%f[%w]perf'? '?record"
   if package.loaded.busted and death:find "^perf " and (run.perf_may_die or is_recorder) then

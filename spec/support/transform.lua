@@ -67,7 +67,7 @@ function Bytes:words()
   return self:rest()
 end
 
---- Converts a part of its own with f.
+--- Converts a copied part with f.
 function Bytes:part(n, f)
   local inner = bytes_of(self.text, self.pos, self.pos + n - 1, self.order == ">")
   f(inner)

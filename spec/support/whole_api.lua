@@ -15,8 +15,8 @@ local units = require "perfev.base.parse_units"
 require "perfev.counter.counter"
 require "perfev.record.codec"
 
--- The first long string of a luaL_Buffer makes its metatable; refused memory in the midst of that, Lua 5.4 never gives
--- it __close, and every long one fails from then on (newbox() in lauxlib.c): "got a non-closable value".
+-- The first long string of a luaL_Buffer makes its metatable; if memory runs out meanwhile, Lua 5.4 never sets its
+-- __close, and every long one fails from then on (newbox() in lauxlib.c): "got a non-closable value".
 assert(#("x"):rep(1 << 16) == 1 << 16)
 
 local kernel -- the one in use

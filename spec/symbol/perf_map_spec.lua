@@ -1,4 +1,4 @@
--- Functions that were made in memory, by perf-PID.map: whoever may write to /tmp writes it.
+-- Functions generated at run time, by perf-PID.map, a file that every user may write.
 
 local core = require "perfev.core"
 local jit = require "perfev.symbol.perf_map"

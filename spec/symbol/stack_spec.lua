@@ -1,5 +1,5 @@
--- Stacks: addresses of a sample, and what lay there when it was taken. Each story is told twice, by the
--- simulated kernel and as a recording, and shows the same.
+-- Stacks: the addresses of a sample, and the files mapped there when it was taken. Each list of records runs on the
+-- simulated kernel and as a recording, with equal results.
 
 local elf = require "spec.support.elf"
 local files_beside_real = require "spec.support.files_beside_real"
@@ -62,7 +62,7 @@ describe("a stack", function()
   end)
 
   it("takes the call, not what comes behind it, for where a call returns to", function()
-    -- helper's last instruction is a call that does not return; behind it is nothing's.
+    -- helper's last instruction is a call that does not return; no function follows it.
     local seen = told({ app(7), sample(7, { USER, 0x400310 }), sample(7, { USER, 0x400010, 0x400310 }),
       sample(7, { USER, 0x400310, 0x400310, 0x400100 }) }, function(r) return r.stack:folded() end)
     assert.same({ "[app]", "helper;main", "work;helper;[app]" }, seen)
@@ -414,7 +414,7 @@ describe("the kernel", function()
     local beside = stories.path() .. "/kcore_dir/kallsyms"
     local seen, said = foreign({ [beside] = MOVED }, function() end)
     assert.same({ "do_work", {} }, { seen, said })
-    seen, said = foreign({ [beside] = "0000000000000000 T _text\n" }, function() end) -- of one who may not see them
+    seen, said = foreign({ [beside] = "0000000000000000 T _text\n" }, function() end) -- addresses hidden
     assert.same({ "[kernel]", 1 }, { seen, #said })
   end)
 
@@ -630,7 +630,7 @@ local function texts_of(aggregator)
     rows[i] = { comm = row.comm, value = row.value }
     for _, name in ipairs { "stack", "ustack", "kstack" } do rows[i][name] = row[name] and row[name]:folded() end
   end
-  -- Of equal values: by text, which is the same whatever came first.
+  -- Rows of equal values are sorted by text, so their order is fixed.
   table.sort(rows, function(a, b)
     local x = ("%d %s %s %s"):format(99 - a.value, a.comm, a.stack or a.ustack, a.kstack)
     return x < ("%d %s %s %s"):format(99 - b.value, b.comm, b.stack or b.ustack, b.kstack)

@@ -1,5 +1,5 @@
--- User stacks by registers and copied memory: rules and stacks put together byte by byte, over the simulated kernel.
--- What compilers write is unwound in spec/live/unwind_spec.lua.
+-- User stacks by registers and copied memory: rules and stacks made byte by byte, on the simulated kernel.
+-- spec/live/unwind_spec.lua unwinds the code of compilers.
 
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
@@ -123,10 +123,10 @@ local function unwound(file, machine, samples, see, native)
 end
 
 local plain = program { ra = 16, rules = X86_RULES,
-  "",                                      -- leaf: nothing but the address it returns to
+  "",                                      -- leaf: only the return address
   cfa_offset(0x18) .. saved(3, 2),         -- middle: keeps rbx
   cfa(3, 16),                              -- outer: its frame is found by rbx
-  undefined(16) }                          -- start: nobody called it
+  undefined(16) }                          -- start: has no caller
 
 describe("a stack of registers and copied memory", function()
   -- leaf; rbx and a word of middle's; outer's words up to its frame

@@ -1,4 +1,4 @@
--- Who is who: a task's process, parent, program and start, as /proc and the records tell of them.
+-- Facts about tasks: process, parent, program and start, from /proc and from records.
 
 local sim = require "perfev.sim"
 local perfdata = require "spec.support.perfdata"

@@ -1,4 +1,4 @@
--- What a program was called with: of its stack, of /proc, and in a line.
+-- The arguments of a program: from its stack, from /proc, and as one line.
 
 local exec_arguments = require "perfev.tool.exec_arguments"
 local sim = require "perfev.sim"

@@ -1,4 +1,4 @@
--- What perfl stat prints, without a kernel's help: the list of events, metrics, means, lines.
+-- The output of perfl stat, without a kernel: the list of events, metrics, means, lines.
 
 local sim = require "perfev.sim"
 local perfev = require "perfev"

@@ -41,14 +41,14 @@ describe("a filter", function()
 
   -- text, the message, the caret's offset and length
   local cases = {
-    { "prv_pid == 1", "there is no field 'prv_pid' (did you mean 'prev_pid'?)", 1, 7 },
-    { "prev_pid == 1 && zzzzz == 2", "there is no field 'zzzzz'", 18, 5 },
+    { "prv_pid == 1", "unknown field 'prv_pid' (did you mean 'prev_pid'?)", 1, 7 },
+    { "prev_pid == 1 && zzzzz == 2", "unknown field 'zzzzz'", 18, 5 },
     { "prev_comm == bash", "'prev_comm' is a string: its value is quoted", 14, 4 },
     { "prev_comm == 1", "'prev_comm' is a string", 14, 1 },
     { "prev_pid == '1'", "'prev_pid' is a number: its value is not quoted", 13, 3 },
     { "prev_comm < 'x'", "'prev_comm' is a string: it has ==, != and ~", 11, 1 },
-    { "prev_pid ~ '1*'", "~ is for strings, and 'prev_pid' is none", 10, 1 },
-    { "prev_pid = 1", "'=' is no operator; equal is ==", 10, 1 },
+    { "prev_pid ~ '1*'", "~ is for strings, but 'prev_pid' is not one", 10, 1 },
+    { "prev_pid = 1", "'=' is not an operator; equal is ==", 10, 1 },
     { "prev_pid 1", "an operator is expected after 'prev_pid'", 10, 1 },
     { "prev_pid", "an operator is expected after 'prev_pid'", 9, 1 },
     { "prev_pid && prev_pid == 1", "an operator is expected after 'prev_pid'", 10, 1 },
@@ -60,13 +60,13 @@ describe("a filter", function()
     { "CPU & CPUS{0-1", "CPUS{...} has a list of CPUs", 7, 8 },
     { "(prev_pid == 1", "this parenthesis is not closed", 1, 1 },
     { "prev_pid == 1)", "no parenthesis is open here", 14, 1 },
-    { "prev_comm == 'x", "the string that begins here has no end", 14, 2 },
+    { "prev_comm == 'x", "the string that begins here is not closed", 14, 2 },
     { "prev_pid == 1 and prev_pid == 2", "conditions are joined by && and ||, not 'and'", 15, 3 },
     { "prev_pid == 1 prev_pid == 2", "not 'prev_pid'", 15, 8 },
     { "", "a field's name is expected at the end", 1, 1 },
     { "()", "a field's name is expected", 2, 1 },
     { "== 1", "a field's name is expected, not '=='", 1, 2 },
-    { "prev_pid == 1\1", "a control byte is no part of a filter", 14, 1 },
+    { "prev_pid == 1\1", "a filter cannot contain a control byte", 14, 1 },
   }
   for _, case in ipairs(cases) do
     it(("'%s' is refused, with a caret under what is wrong"):format((case[1]:gsub("%c", "?"))), function()

@@ -122,7 +122,7 @@ local misread = {
   { '"%s", __print_symbolic(REC->a, { 3, "three" }, { })', "three" },
 }
 
--- Each of these the kernel could not have written, or needs a function of the kernel.
+-- The kernel cannot have written these formats, or they need a function of the kernel.
 local not_understood = {
   '"%s", jiffies_to_msecs(REC->c)', '"%d"', '"%d %d", REC->c', '"%d", REC->nothing', '"%d", ({ 1; })',
   '"%d", REC->c = 1', '"%d", REC->c++', '"%d", REC->list[REC->a]', '"%d", __get_str(path)[0]', '"%s", __get_str(name)',
@@ -132,7 +132,7 @@ local not_understood = {
   '"%d", REC->c' .. (" + REC->c"):rep(3000),
 }
 
--- Bytes of every kind: small numbers, all bits, anything; texts with and without their NUL.
+-- Bytes of every kind: small numbers, all bits set, random bytes; texts with and without NUL.
 local function payload_bytes(round)
   local function byte() return ({ math.random(0, 3), 255, math.random(0, 255) })[round % 3 + 1] end
   local head = {}

@@ -1,5 +1,5 @@
--- Arguments of system calls: words without a sign in the payload, whatever their types; what a script sees and what
--- is printed is of the type.
+-- Arguments of system calls: unsigned words in the payload, whatever their types; scripts see and print values of the
+-- declared type.
 
 local core = require "perfev.core"
 local filters = require "perfev.tracepoint.filter"

@@ -1,4 +1,4 @@
--- Format texts -> fields of payloads, and what is printed of them.
+-- Format texts -> fields of payloads, and their printed text.
 
 local core = require "perfev.core"
 local run = require "spec.support.run"

@@ -1,4 +1,4 @@
--- What make bench measures with is what it says: a recording that every reader can be held to.
+-- The recording of make bench has the stated content, so that every reader can be compared with it.
 
 local perfev = require "perfev"
 local run = require "spec.support.run"

@@ -1,4 +1,4 @@
--- doc/coverage.md against the specs: every row is there once, and what it names as its proof is.
+-- doc/coverage.md against the specs: every row exists once, and so does the spec that it names as proof.
 
 local docs = require "spec.support.docs"
 

@@ -1,5 +1,5 @@
--- The documents against the code: every public name has its heading and every heading its
--- name, the tables of fields are what records have, links lead somewhere, examples compile.
+-- The documents against the code: every public name has a heading and every heading a name, tables list the fields of
+-- records, links have targets, examples compile.
 
 local core = require "perfev.core"
 local docs = require "spec.support.docs"

@@ -1,4 +1,4 @@
--- What cannot work says, in the user's own words, what, why and what to do: spec/support/refusals.lua.
+-- Messages name the failure in the user's own words, the cause and the remedy: spec/support/refusals.lua.
 
 local refusals = require "spec.support.refusals"
 local remedies = require "spec.support.remedies"
@@ -55,7 +55,7 @@ describe("an optional event", function()
     { "mapping its ring", { "cpu-clock" }, function(k) k:fail("mmap", 1, E.ENOMEM) end, "the kernel is out of memory" },
     { "watching its ring", { "cpu-clock" }, function(k) k:fail("epoll_ctl", 1, E.ENOMEM) end, "cpu-clock" },
     { "sharing a ring", { "cpu-clock" }, function(k) k:fail("ioctl SET_OUTPUT", 1, E.EIO) end, "cpu-clock", true },
-    { "its filter, by us", { "sched:sched_switch", filter = "nosuch == 1" }, function() end, "there is no field" },
+    { "its filter, by us", { "sched:sched_switch", filter = "nosuch == 1" }, function() end, "unknown field" },
     { "its filter, by the kernel", { "sched:sched_switch", filter = "prev_pid == 1" },
       function(k) k:fail("ioctl SET_FILTER", 1, E.EINVAL) end, "the kernel refuses it" },
   }

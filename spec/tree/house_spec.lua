@@ -1,4 +1,4 @@
--- The house keeps its shape: who includes whom, what is named how, who knows Lua.
+-- The structure of the tree: includes and requires, names, sizes, and the files that use Lua's headers.
 
 local run = require "spec.support.run"
 

@@ -1,4 +1,4 @@
--- What `make install` and `luarocks make` leave behind works without the checkout.
+-- The files of `make install` and `luarocks make` work without the checkout.
 
 local run = require "spec.support.run"
 

@@ -1,5 +1,5 @@
--- The methods of every class against the documents: what a user can call is documented, and what is documented can be
--- called. Other methods start with "_" or are local functions.
+-- The methods of every class against the documents: every method that a user can call is documented, and every
+-- documented method exists. Other methods start with "_" or are local functions.
 
 local docs = require "spec.support.docs"
 local perfdata = require "spec.support.perfdata"

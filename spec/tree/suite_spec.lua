@@ -82,7 +82,7 @@ describe("a program that a spec starts", function()
   it("is run again when a tool died that is none of ours, a few times", function()
     local dying = 'echo "assertion failed at util/build-id.c:1010" >&2; [ $times -ge %d ] && exec echo alive; exit 134'
     local said = run.quote(program("perf", dying:format(2)))
-    -- In a process of its own; returns its standard error.
+    -- Runs in a separate process; returns its standard error.
     local text = 'package.path = "./?.lua;" .. package.path local run = require "spec.support.run" '
       .. 'local r = run(%q) print(r.code, r.out)'
     local r = run { "lua5.4", "-e", text:format(said) }

@@ -94,7 +94,7 @@ describe("kernel.perf_event_paranoid", function()
       write(PARANOID, before)
       assert.matches(("perf_event_paranoid[^\n]*%d"):format(level), doctor.out)
       if r.code == 0 then pending "this kernel knows no level above 2" end
-      assert.matches(("kernel.perf_event_paranoid is %d, at which this kernel gives nothing"):format(level), r.err,
+      assert.matches(("kernel.perf_event_paranoid is %d, and this kernel then refuses all events"):format(level), r.err,
         1, true)
       assert.matches("sysctl kernel.perf_event_paranoid=2", r.err, 1, true)
       assert.matches(("paranoid %d refuses all"):format(level), doctor.out, 1, true)
@@ -179,8 +179,8 @@ end)
 
 describe("a probe of the kernel's function", function()
   local FUNCTION, TIMES = "do_sys_openat2", 25
-  -- Where an instruction begins that no branch leads past: behind what tracers put first, and behind the 8 bytes of
-  -- POWER's that only callers from afar come by.
+  -- An offset at which an instruction begins and that every call passes: after the tracers' prologue, and after POWER's
+  -- 8 bytes that only distant callers execute.
   local OFFSETS = { 12, 9, 6, 5, 4 }
 
   local function open_files()

@@ -75,7 +75,7 @@ local function refused_word(kind, spec, types)
     if types[name] == nil and name == 1 then
       return "options have names" .. remedy(kind, spec[1])
     elseif types[name] == nil and name == "value" then
-      return ("value: a count has no values\n  try: sum, or by = \"%s\""):format(show_value(spec.value))
+      return ("value: a count takes no values\n  try: sum, or by = \"%s\""):format(show_value(spec.value))
     elseif types[name] == nil and (option_tables.hist[name] or option_tables.top[name]) then
       return ("'%s' is an option of %s"):format(name, name == "rows" and "top" or "hist")
     end
@@ -89,13 +89,12 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 
 --- Makes an aggregator.
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
--- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
---   values are of), `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default
---   65536), `slot` (the length of the time slots in a column `time`); for hist: `low`, `high`, `step`;
---   for top: `rows` (for print, 10)
+-- @tparam[opt] table spec `by` (a name or a list of them: the columns of its keys), `value` (the field to aggregate),
+--   `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (the
+--   length of the time slots in a column `time`); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
 -- @treturn[1] aggregator
 -- @treturn[2] nil
--- @treturn[2] string  why not
+-- @treturn[2] string  the reason
 function M.make(kind, spec)
   local types = option_tables[kind]
   if spec == nil then spec = {} end
@@ -243,7 +242,7 @@ function methods:delta()
   return native_delta(self)
 end
 
--- Checks what C does not: column names, slots and units.
+-- Makes the checks that C does not make: column names, slots and units.
 local function check_alike(spec, other, level)
   local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
   if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
@@ -494,7 +493,7 @@ function M.add_span(self, span)
   table.insert(spans[self], span)
 end
 
---- Text lines about values that have no row of their own.
+--- Text lines about values outside the rows: lost keys, missing fields, unmatched spans.
 -- @treturn {string,...}
 function methods:remarks()
   local spec, lines = own_spec(self), {}
@@ -503,8 +502,8 @@ function methods:remarks()
   unfit = unfit or 0
   if others and others > unfit then
     others = others - unfit
-    lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
-      others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
+    lines[#lines + 1] = ("%d value%s of further keys counted as (other): max_keys is %d"):format(others,
+      others == 1 and "" or "s", spec.max_keys or 65536)
   end
   if unfit > 0 then
     lines[#lines + 1] = ("%d value%s of keys that did not fit in max_bytes %s counted as (other)"):format(unfit,
@@ -621,7 +620,7 @@ M.default_form = "text"
 -- @tparam[opt] string how  "text", "csv" or "json" (default: M.default_form)
 function methods:print(how)
   local form = forms[how or M.default_form]
-  if not form then error(("print: '%s' is no form of text (text, csv, json)"):format(tostring(how)), 2) end
+  if not form then error(("print: '%s' is not an output form (text, csv, json)"):format(tostring(how)), 2) end
   was_read[self] = true
   form(self, own_spec(self), sorted_cells(self))
 end

@@ -58,7 +58,7 @@ local function check_literal(value, field, op)
     return whole
   end
   if op == "prefix" and type(value) ~= "string" then
-    fail("%s: what a string begins with is a string, not a %s", field, type(value))
+    fail("%s: the prefix of a string must be a string, not a %s", field, type(value))
   elseif of_numbers and math.type(value) ~= "integer" then
     fail("%s: %s is for integers, not for %s", field, op,
       type(value) == "string" and quoted(value) or "a " .. type(value))
@@ -82,7 +82,7 @@ local function literals_of(one)
   local list = {}
   for i = 1, #value do list[i] = check_literal(value[i], field, op) end
   for i = 2, #list do
-    if type(list[i]) ~= type(list[1]) then fail("%s: a set is of one type", field) end
+    if type(list[i]) ~= type(list[1]) then fail("%s: the values of a set must have one type", field) end
   end
   return list
 end
@@ -103,7 +103,7 @@ local function read_comparison(one)
   local field, op = one[1], one[2]
   if type(op) ~= "string" or not is_operator[op] then
     local near = meant[op] or type(op) == "string" and core.nearest(op, operators)
-    fail("%s: %s is no operator%s\n  they are: %s", field, op == nil and "nothing" or quoted(op),
+    fail("%s: %s is not an operator%s\n  known operators: %s", field, op == nil and "nothing" or quoted(op),
       check.meant(near), table.concat(operators, " "))
   end
   if #one ~= 3 then
@@ -222,12 +222,13 @@ local function each(node, f)
   end
 end
 
---- What a sample must have for it to be told, as fields.lua's `read` gives it: `bits`, `payload`, `has_payload`.
+--- The parts of a sample that deciding the condition requires, in the form of callback_fields.read: `bits`, `payload`,
+-- `has_payload`.
 function M.reads(node)
   local needs = { bits = 0, payload = {} }
   each(node, function(one)
     local bits, payload = core.sample_field(one.field)
-    needs.bits = needs.bits | (bits or 0) -- nil: of other records
+    needs.bits = needs.bits | (bits or 0) -- nil: a field of other records
     needs.has_payload = needs.has_payload or payload ~= nil and bits ~= nil
     if bits and payload then table.insert(needs.payload, payload) end
   end)

@@ -1,6 +1,6 @@
 --- Aggregators as bytes: a:pack() and perfev.unpack.
--- Lua writes a head with the options of the aggregator; behind it C writes the cells (src/aggregate/pack.h) and a
--- checksum of them. The reader checks every byte.
+-- Lua writes a head with the options of the aggregator. C appends the cells (src/aggregate/pack.h) and their checksum.
+-- The reader checks every byte.
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
@@ -59,7 +59,7 @@ end
 -- @treturn[1] aggregator
 -- @treturn[2] nil
 -- @treturn[2] string   the reason
--- @treturn[2] integer  EBADMSG, EPROTO (of a version that is not known), E2BIG (more memory than it may take)
+-- @treturn[2] integer  EBADMSG, EPROTO (unknown version), E2BIG (needs more than max_bytes)
 function M.unpack(agg, bytes, opts, level)
   if type(bytes) ~= "string" then error("unpack: a string expected, not a " .. type(bytes), level + 1) end
   opts = check.take("unpack", opts == nil and {} or opts, option_tables.unpack, level + 2)

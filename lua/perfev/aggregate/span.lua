@@ -108,17 +108,17 @@ local function new_ends(spec, into, own, level)
 end
 
 --- Joins two events of a session.
--- @tparam table spec  `start`, `stop`: events, or true: then `span.start` and `span.stop` stand where the script has
---   callbacks, of any record type. `via`, `cancel`: the same, of what comes in between and of what ends it uncounted.
---   `by`, or `start_by` and so on: the fields that are the same of all; `where`, or `start_where` and so on:
---   conditions, as an aggregator's; `into`: an aggregator, whose columns are of the stop, or with "start." or "via."
---   before them of those, and whose own `where` is of the stop; `least`: what took less is left out; `max_waiting`
+-- @tparam table spec `start`, `stop`: events, or true: the script then uses `span.start` and `span.stop` as callbacks,
+--   of any record type. `via`, `cancel`: the same for an event in between, and for one that ends the span uncounted.
+--   `by`, or `start_by` and so on: the fields whose values must be equal at all ends. `where`, or `start_where` and so
+--   on: conditions, as for an aggregator. `into`: an aggregator; its columns and its `where` are fields of the stop,
+--   columns with the prefix "start." or "via." of those ends. `least`: shorter spans are left out. `max_waiting`
 -- @treturn span
 function M.new(session, spec, level)
   spec = check.take("span", spec, option_tables.span, level + 1)
   local into = check_into(spec.into, level + 1)
   local own, from = columns_of(into)
-  if #own[2] > 0 and spec.via == nil then fail(level, "span: into: via.%s, and it has no via", own[2][1]) end
+  if #own[2] > 0 and spec.via == nil then fail(level, "span: into: via.%s, but the span has no 'via'", own[2][1]) end
   local ends, nr_by = new_ends(spec, into, own, level + 1)
   local events = {}
   for i, name in ipairs(ENDS) do
@@ -141,9 +141,10 @@ function M.new(session, spec, level)
 end
 
 --- Starts and stops that found no partner.
--- @treturn table  `waiting`: starts now without a stop; `unstarted`: stops without a start; `restarted`: starts
---   followed by another of the same key; `dropped`: starts that made room, more than `max_waiting` being there;
---   where there were any, `bypassed`: pairs with no `via` between them, and `cancelled`: starts that `cancel` ended
+-- @treturn table `waiting`: starts now without a stop; `unstarted`: stops without a start; `restarted`: starts followed
+--   by another start of the same key; `dropped`: the oldest starts, removed because more than `max_waiting` were
+--   waiting; if not zero also `bypassed`: pairs without a `via` between them, and `cancelled`: starts that `cancel`
+--   ended
 function Span:unmatched()
   return core.span_counts(self.native)
 end

@@ -15,14 +15,14 @@ local function check_name(name, level)
   local kind, why = core.value_kind(name)
   if not kind then fail(level, "line: {%s}: %s", name, why) end
   if kind == "stack" then
-    fail(level, "line: {%s} has lines of its own, or names that are looked up: a callback can print r.%s", name, name)
+    fail(level, "line: {%s} cannot be part of a line; a callback can print r.%s", name, name)
   end
 end
 
 -- Parses the text between two braces: "NAME" or "NAME:SPEC".
 local function column(text, level)
   local name, spec = text:match "^([%w_.]+):?(.*)$"
-  if not name then fail(level, "line: {%s} is no field; {{ is a brace", text) end
+  if not name then fail(level, "line: {%s} is not a field; {{ is a brace", text) end
   if not spec:find "^[-#0]*%d?%d?%d?%.?%d?[duxXo]?$" then
     fail(level, "line: {%s}: '%s' is not understood\n  try: a width, as in {comm:-16} or {cpu:03}; x; {time:12.6}",
       text, spec)
@@ -41,7 +41,7 @@ local function parse_format(format, level)
       literal, at = literal .. format:sub(at, at), at + 2
     else
       local inside, behind = format:match("^{([^{}]*)}()", at)
-      if not inside then fail(level, "line: a brace stands alone at %d; {{ and }} are braces", at) end
+      if not inside then fail(level, "line: unpaired brace at %d; {{ and }} are braces", at) end
       if literal ~= "" then list[#list + 1] = { literal = literal } end
       list[#list + 1] = column(inside, level + 1)
       literal, at = "", behind

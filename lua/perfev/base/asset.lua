@@ -1,4 +1,4 @@
---- Reads a style sheet, page or browser script that lies beside the module that writes it into its output.
+--- Reads a style sheet, page or browser script in the folder of the module that writes it into its output.
 -- perfl has them built in as preloaded modules that return the text (src/gen/embed.lua).
 
 --- @tparam string name  its path below lua/: "perfev/profile/html/flamegraph.css"

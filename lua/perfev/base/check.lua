@@ -21,12 +21,12 @@ end
 
 -- ---- types ----
 
--- name -> { words =, read = function(value, option) -> what the class gets | nil [, why [, remedy]] }
+-- name -> { words =, read = function(value, option) -> the checked value | nil [, why [, remedy]] }
 local types = {}
 
 local function is_text(value) return type(value) == "string" and value or nil end
 
--- C would take it for the path before the NUL.
+-- C would open the path before the NUL.
 local function read_path(value)
   if type(value) ~= "string" or value == "" then return nil end
   if value:find("\0", 1, true) then return nil, "a path with a NUL byte in it" end
@@ -86,7 +86,7 @@ end
 
 local of
 
--- Gives a copy. table.pack() makes lists with an n.
+-- Returns a copy. Lists from table.pack() have a field n.
 local function list_of(name)
   local element = of(name)
   return { words = ("a list, each %s"):format(element.words), read = function(value)
@@ -126,7 +126,7 @@ local function any_of(names)
   end }
 end
 
--- The type of that name, made when it is first asked for.
+-- The type of that name, made on first use.
 function of(name)
   local made = types[name]
   if made then return made end
@@ -144,10 +144,10 @@ function of(name)
   return made
 end
 
---- Define a type by name.
+--- Defines a type by name.
 -- @tparam string name
--- @tparam string words   what it is, in a message: "a process's number or a list of them"
--- @tparam function read  f(value, option) -> what the class gets | nil [, why not [, what to do]]
+-- @tparam string words   its description in messages: "a process's number or a list of numbers"
+-- @tparam function read  f(value, option) -> the checked value | nil [, the reason [, the remedy]]
 function M.define(name, words, read)
   types[name] = { words = words, read = read }
 end
@@ -187,9 +187,9 @@ function M.meant(near, otherwise)
 end
 
 --- The same for a word that is unknown.
--- @param word                  as the caller has it
--- @tparam {string,...} names   those that are known
--- @tparam[opt=""] string otherwise  the end when none is near
+-- @param word                  as the caller wrote it
+-- @tparam {string,...} names   the known words
+-- @tparam[opt=""] string otherwise  the end if no name is near
 -- @treturn string
 -- @treturn ?string             the nearest
 function M.hint(word, names, otherwise)
@@ -197,9 +197,9 @@ function M.hint(word, names, otherwise)
   return M.meant(near, otherwise), near
 end
 
-local FEW = 12 -- names that a message lists when none is near
+local FEW = 12 -- names that a message lists if none is near
 
---- The message about an option that is unknown.
+--- The message about an unknown option.
 -- @param name
 -- @tparam {string,...} names
 -- @treturn string
@@ -208,21 +208,21 @@ function M.unknown(name, names)
     M.hint(name, names, #names <= FEW and "; the options are " .. table.concat(names, ", ") or nil))
 end
 
---- Check a value that has no name.
+--- Checks a value without a name.
 -- @tparam string t  its type
 -- @param value
 -- @return the checked value, or nil
--- @treturn ?string  why it is refused, where that is more than the type's words
+-- @treturn ?string  the reason, if it says more than the type's words
 function M.read(t, value)
   return of(t).read(value)
 end
 
---- Check one value.
+--- Checks one value.
 -- @tparam string name    the option's
 -- @tparam string|table t  its type, or { type, words }
 -- @param value
 -- @return the checked value, or nil
--- @treturn ?string       why it is refused
+-- @treturn ?string       the reason
 function M.value(name, t, value)
   local words
   if type(t) == "table" then t, words = t[1], t[2] end
@@ -234,13 +234,13 @@ function M.value(name, t, value)
   return nil, ("%s must be %s, not %s%s"):format(name, words or one.words, quoted(value), remedy)
 end
 
---- Check a table of options; no metamethod of it runs.
+--- Checks a table of options without running its metamethods.
 -- @param given
--- @tparam table options  a type by the option's name; at 1 the type of each element, if it may have any
+-- @tparam table options  a type by the option's name; at 1 the type of the list's elements, if a list is allowed
 -- @tparam[opt={}] table into
 -- @treturn[1] table      into, with the checked values
 -- @treturn[2] nil
--- @treturn[2] string     why not
+-- @treturn[2] string     the reason
 function M.options(given, options, into)
   if type(given) ~= "table" then return nil, "a table expected, not " .. quoted(given) end
   into = into or {}
@@ -259,7 +259,7 @@ function M.options(given, options, into)
   return into
 end
 
---- The same, raising.
+--- The same, but raises the message.
 -- @tparam string who     begins the message: "session"
 -- @param given
 -- @tparam table options

@@ -11,7 +11,7 @@ local short = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", 
 
 local function hex(c) return short[c] or ("\\u%04x"):format(c:byte()) end
 
--- \uNNNN for a multi-byte character that escape() replaces, else nil. All of them are below U+10000.
+-- \uNNNN for a multi-byte character that escape() replaces, else nil. They are all below U+10000.
 local function character(c) return escape(c) ~= c and ("\\u%04x"):format(utf8.codepoint(c)) or nil end
 
 local function text_of(text)

@@ -27,7 +27,7 @@ function M.each_once(list)
   return once
 end
 
--- ---- types of their own ----
+-- ---- types of session options ----
 
 -- pids and CPUs are ints to the kernel
 check.define("id", "a number from 0 to 2^31 - 1", function(value)
@@ -79,13 +79,13 @@ end)
 
 -- ---- options that exclude each other ----
 
---- Whether nothing can be between two times (units.moment), as far as that is known before the recording is read.
+--- True if the span between two times (units.moment) is certainly empty, before the recording is read.
 function M.are_crossed(from, to)
   if from.percent and to.percent then return from.percent > to.percent end
   return from.ns and to.ns and from.first == to.first and from.ns > to.last_ns
 end
 
---- Whether the machine is watched, and records are selected by the comm that their task has when they are written.
+--- True if the session watches the machine and selects records by their task's comm at that time.
 function M.selects_comm(opts) return opts.all_cpus and opts.comm ~= nil and not opts.input end
 
 -- { option, with = or without = another option, cause, remedy; is = condition other than being set }
@@ -95,8 +95,8 @@ local conflicts = {
   { "record", with = "input", "it is recorded already", "without record" },
   { "record", with = "overwrite", "a recording needs every record, and overwritten ones are read by snapshots alone",
     "without one of them" },
-  { "compress", without = "record", "it is for a recording, and none is made", "record = FILE" },
-  { "switch_output", without = "record", "it is for a recording, and none is made", "record = FILE" },
+  { "compress", without = "record", "it requires a recording", "record = FILE" },
+  { "switch_output", without = "record", "it requires a recording", "record = FILE" },
 }
 for _, name in ipairs { "uid", "cgroup", "command", "all_cpus", "buffer", "overwrite", "clock" } do
   conflicts[#conflicts + 1] = { "input", with = name, "a recording is as it was made, and the kernel is not asked",
@@ -107,14 +107,14 @@ for _, name in ipairs { "pid", "tid", "uid", "cgroup" } do
                                 "without one of them" }
 end
 for _, name in ipairs { "pid", "tid", "uid", "comm" } do
-  conflicts[#conflicts + 1] = { "cgroup", with = name, "a cgroup is a target of its own", "without one of them" }
+  conflicts[#conflicts + 1] = { "cgroup", with = name, "a cgroup is a target by itself", "without one of them" }
 end
 
 local function in_conflict(what, cause, remedy)
   return ("%s\n  %s\n  try: %s"):format(what, cause, remedy)
 end
 
--- Why these options do not go together; nil: they do.
+-- Why these options exclude each other, or nil.
 local function conflict_of(opts)
   if opts.from and opts.to and M.are_crossed(opts.from, opts.to) then
     return in_conflict("from is later than to", "nothing lies between them", "the other way round")
@@ -138,15 +138,15 @@ end
 
 -- ---- checking ----
 
---- A declaration as it is now: what its owner changes later changes nothing, and its metatable is not asked.
+--- A copy of a declaration, so that later changes have no effect. Made without running its metamethods.
 M.copy = raw
 
---- Check opts and put them, converted, into a table.
+--- Checks opts and puts them, converted, into a table.
 -- @tparam table opts  as `perfev.session` takes them
 -- @tparam table into  gets lists of ids, bytes, nanoseconds, clock ids
 -- @treturn[1] table   into
 -- @treturn[2] nil
--- @treturn[2] string  why not
+-- @treturn[2] string  the reason
 function M.read(opts, into)
   local read, why = check.options(opts, types)
   if not read then return nil, why end
@@ -161,7 +161,7 @@ function M.read(opts, into)
     if text:find("|", 1, true) then return nil, "events: alternatives must be one string, not in a list" end
   end
   read.clock = clocks[read.clock]
-  if read.compress == true then read.compress = 1 end -- perf record's own
+  if read.compress == true then read.compress = 1 end -- perf record's default
   for name, value in pairs(read) do into[name] = value end
   if read.cpus == "all" then into.cpus = nil end
   if read.compress == false then into.compress = nil end
@@ -170,7 +170,7 @@ function M.read(opts, into)
   return into
 end
 
---- The same, raising.
+--- The same, but raises the message.
 -- @tparam integer level  of the caller, for `error`
 function M.take(opts, into, level)
   local read, why = M.read(opts, into)
@@ -178,10 +178,10 @@ function M.take(opts, into, level)
   return read
 end
 
---- A signal's number by its name, with or without SIG; those of real time as RTMIN+n.
+--- A signal's number by its name, with or without SIG; real-time signals as RTMIN+n.
 -- Raises an error for an invalid value.
 -- @tparam string name
--- @tparam string what    asks, for the message
+-- @tparam string what    the caller's name in the message
 -- @tparam integer level  of the caller, for `error`
 -- @treturn integer
 function M.signal(name, what, level)
@@ -195,7 +195,7 @@ function M.signal(name, what, level)
   error(("%s: unknown signal '%s'%s"):format(what, shown(name), check.hint(name, known)), level + 1)
 end
 
---- Whether whole CPUs are watched (all of a CPU, or a cgroup on it), and not processes.
+--- True if the session watches whole CPUs (all tasks, or a cgroup's), not processes.
 function M.is_cpu_wide(opts)
   return opts.all_cpus or opts.cgroup or not (opts.pid or opts.tid or opts.command or opts.uid or opts.comm)
 end

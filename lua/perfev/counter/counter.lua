@@ -41,14 +41,14 @@ local result_words = {
 local is_target = {}
 for _, word in ipairs(target_words) do is_target[word] = true end
 
--- The options of a counter and of one of its events, with their types.
+-- The options of a counter, and of each event in it, with their types.
 local types_of_all, types_of_one = check.with_attr_fields(), check.with_attr_fields()
 for name, t in pairs(option_tables.counter) do types_of_all[name] = t end
 for name, t in pairs(option_tables.counter_event) do types_of_one[name] = t end
 
 local fail = check.fail
 
--- Checks the table of a counter or of one of its events; the message says if an option belongs to the other.
+-- Checks the table of a counter or of an event in it; the message says if an option belongs to the other table.
 local function check_words(spec, types, level)
   for word in next, type(spec) == "table" and spec or {} do
     if types[word] == nil and types_of_one[word] then
@@ -90,7 +90,7 @@ local function check_targets(spec, level)
     if word ~= "cgroup" then asked[word] = spec[word] end
   end
   if spec.cgroup and (spec.pid or spec.tid or spec.command) then
-    fail(level, "counter: cgroup and processes at once; a cgroup is a target of its own")
+    fail(level, "counter: cgroup and processes at once\n  a cgroup is a target by itself")
   end
   local read, why = options.read(asked, {})
   if not read then fail(level, "counter: %s", why) end
@@ -116,7 +116,7 @@ local function find(m)
   if not spec[1] then return { type = spec.type, config = spec.config or 0 } end
   local found, why, code = event.resolve(spec[1], spec)
   if found and found.tool then
-    return nil, ("event '%s': it is no event, but what perf stat measures itself\n"
+    return nil, ("event '%s': not an event, but a value that perf stat measures itself\n"
       .. "  try: task-clock, or the script stat"):format(spec[1]), E.ENOENT
   end
   return found, why, code
@@ -193,7 +193,7 @@ local function log(self, level, text)
   if to then to(level, text) end
 end
 
--- Prepares what an event needs besides its attr: a probe in tracefs, an address in a process.
+-- Prepares the probe in tracefs or the address in a process that an event needs.
 local function bind(self, m, attr, found)
   local target = self.target
   local watcher = {
@@ -228,7 +228,7 @@ local function open_member(self, m)
   local places = found.cpus and { cpus = found.cpus } or nil
   local number, what, errno, failed = self.core:add(attr, m.name, places)
   if not number and errno == E.EINVAL and found.guest_default and spec.exclude_guest == nil then
-    attr.exclude_guest = false -- a PMU that can leave nothing out (PERF_PMU_CAP_NO_EXCLUDE)
+    attr.exclude_guest = false -- a PMU that cannot exclude anything (PERF_PMU_CAP_NO_EXCLUDE)
     number, what, errno, failed = self.core:add(attr, m.name, places)
     if not number then attr.exclude_guest = true end
   end
@@ -347,7 +347,7 @@ local function open_together(self)
     if not ok then return nil, why, failed end
   end
   if self.core_members == 0 and not may_be_empty(self) then
-    return nil, "counter: none of its events is there\n  " .. (self.list[1].error or ""), E.ENOENT
+    return nil, "counter: none of its events exists\n  " .. (self.list[1].error or ""), E.ENOENT
   end
   return true
 end
@@ -554,7 +554,7 @@ local function check_cpu(self, cpu, verb)
   for _, one in ipairs(cpus) do
     if math.type(cpu) == "integer" and one == cpu then return cpu end
   end
-  if not self.target then return ALL end -- which says that it is not open
+  if not self.target then return ALL end -- this raises: the counter is not open
   fail(3, "%s: it does not count on cpu %s by itself\n  try: %s", verb, shown(cpu),
     #cpus > 0 and "one of " .. table.concat(cpus, ", ") or "all_cpus or cpus, where it is made")
 end
@@ -687,7 +687,7 @@ local function check_single(m)
     for _, found in ipairs(unit) do names[#names + 1] = found.name end
   end
   if #names < 2 then return true end -- reported when it is opened
-  return nil, ("event '%s': it is several events, and add() takes one\n  they are %s%s\n  try: add() for each of them")
+  return nil, ("event '%s': several events, but add() takes one\n  they are %s%s\n  try: add() for each of them")
     :format(m.name, table.concat(names, ", ", 1, math.min(2, #names)), #names > 2 and ", ..." or ""), E.EINVAL
 end
 
@@ -750,7 +750,7 @@ function M.measure(events, f, ...)
   return c:measure(f, ...)
 end
 
--- Switches all events that this process opened, whatever their targets (prctl(2)).
+-- Switches all events that this process opened, for any target (prctl(2)).
 local function task_switch(on)
   local ok, what, code = core.task_switch(on)
   if ok then return true end

@@ -31,21 +31,21 @@ local reasons = {
   PERIOD = { EINVAL = { "the period is 0 or above 2^63, or the event takes no samples", "an event with period =" } },
   SET_FILTER = {
     EEXIST = once "filter",
-    EINVAL = { "it is no tracepoint, or the condition names no field of it", "cat the format file of the tracepoint" },
+    EINVAL = { "it is not a tracepoint, or lacks a field of the condition", "cat the format file of the tracepoint" },
   },
   PAUSE_OUTPUT = { EINVAL = { "it has no ring", "an event of a session" } },
   SET_OUTPUT = {
     EINVAL = { "the other event has no ring, or another CPU, task, clock or direction; or it is this one",
       "an event of the same CPU and clock that is mapped" },
-    EBADF = { "that is no descriptor of a perf event", "an event, or nil to have none" },
+    EBADF = { "not a descriptor of a perf event", "an event, or nil" },
   },
   SET_BPF = {
     EEXIST = once "program",
     EINVAL = { "the program is of a type that this event cannot run",
       "a tracing program for tracepoints, else perf_event" },
-    EBADF = { "that is no descriptor of a BPF program", "the descriptor that loading it gave" },
+    EBADF = { "not a descriptor of a BPF program", "the descriptor that loading it gave" },
   },
-  QUERY_BPF = { EINVAL = { "only tracepoints and probes tell their programs", "a tracepoint" } },
+  QUERY_BPF = { EINVAL = { "only tracepoints and probes list their programs", "a tracepoint" } },
   MODIFY_ATTRIBUTES = {
     EOPNOTSUPP = { "only breakpoints can be changed while they are open", "close it, and add the other one" },
     EINVAL = { "not all of an attr can change: address, length and kind of a breakpoint, and disabled", "only those" },

@@ -83,7 +83,7 @@ end
 
 --- Counts the values of a tracepoint's field in the kernel, without records.
 -- @tparam table spec  `[1]` a tracepoint; `value` ("args.NAME"); `low`, `high`, `step`, or without them powers of two
---   up to 2^30; `where`, which the kernel must be able to decide; `title`, `unit`; and what perfev.counter has
+--   up to 2^30; `where`, which the kernel must be able to decide; `title`, `unit`; and the options of perfev.counter
 -- @treturn[1] histogram
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -103,7 +103,7 @@ function M.new(spec, level)
     local low, high = bounds[i], bounds[i + 1]
     local text, exact = bucket_filter(spec, fields, low, high)
     if text ~= false and not exact then
-      fail(level, "hist_counter: where: the kernel cannot decide it\n  try: perfev.hist, which has no such bounds")
+      fail(level, "hist_counter: where: the kernel cannot decide it\n  try: perfev.hist, which decides any condition")
     end
     if text ~= false then
       local name = ("bucket %d"):format(i)

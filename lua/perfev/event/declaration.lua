@@ -23,7 +23,7 @@ M.DEFAULT_FREQ = 4000 -- perf record's
 local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
 local FIXED_TYPES = 5 -- enum perf_type_id: higher types are assigned when a PMU registers
 
-local EVERY = "*" -- the event string for whatever is there
+local EVERY = "*" -- the event string for the events of -e, or for all of a recording
 
 local faults = { [2] = true, [5] = true, [6] = true, [7] = true } -- software events that have an address
 
@@ -93,8 +93,8 @@ function M.check_many(name, seen, founds, many)
   end
   for _ in pairs(seen) do count = count + 1 end
   if count <= MANY or own == 0 or many then return true end
-  return nil, ("event '%s': %d different tracepoints in all; closing them takes some %.0f s\n  more than %d are opened "
-    .. "when you say so\n  try: --many, or many = true, or fewer"):format(name, count, count * CLOSING, MANY),
+  return nil, ("event '%s': %d different tracepoints in all; closing them takes some %.0f s\n  more than %d require "
+    .. "your consent\n  try: --many, or many = true, or fewer"):format(name, count, count * CLOSING, MANY),
     core.errno.EINVAL
 end
 
@@ -137,7 +137,7 @@ local function conflict_of(spec)
     return "event: 'sample' needs an event name\n  try: its name first, as in { \"cpu-clock\", sample = f }"
   end
   if spec.period ~= nil and type(spec.freq) == "number" then
-    return "event: period and freq at once\n  samples are taken either every so many events or so often a second"
+    return "event: period and freq at once\n  samples are taken by a number of events, or at a frequency"
       .. "\n  try: one of them"
   end
   for i = 1, #spec > 1 and #spec or 0 do
@@ -496,8 +496,8 @@ local function unfit_for_arm64(attr, precise_max)
       ("without sigtrap, or watch a function (mem:0x%x:x)"):format(attr.bp_addr)
   elseif passed_over(attr, precise_max) then
     local level = ":" .. ("p"):rep(attr.precise_ip)
-    return ("precise_ip = %d (%s) is more than a PMU of arm64 can: it takes none, and its kernel\n"
-      .. "  opens the event as if it had not been asked"):format(attr.precise_ip, level),
+    return ("precise_ip = %d (%s) is not supported by PMUs of arm64: the kernel\n"
+      .. "  opens the event without it"):format(attr.precise_ip, level),
       ("without %s, or :P, which is as precise as the PMU can"):format(level)
   end
 end
@@ -506,7 +506,7 @@ local function build_one(decl, found, unit, at)
   found.fields, found.words = found.fields or {}, found.words or {}
   local spec = M.settle(decl.spec, found.words)
   if spec.args and not found.probe then
-    return nil, ("event '%s': args are a probe's, and it is none\n  try: without args; a tracepoint has its own")
+    return nil, ("event '%s': only probes accept 'args'\n  try: without args; a tracepoint has its own")
       :format(decl.name), core.errno.EINVAL
   end
   local aux_bytes, aux_optional = aux_of(decl, found, spec)

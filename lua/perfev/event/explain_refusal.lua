@@ -44,8 +44,8 @@ local function ask(event, attr, pid, cpu)
   return core.probe(attr, pid or event.cgroup and -1 or event.pid or 0, cpu or event.cpu or -1)
 end
 
--- True if the kernel accepts the event, or fails later, without the feature that change removes. A lack of rights
--- is no sign, because it is checked before and after.
+-- True if the kernel accepts the event, or fails later, without the feature that change removes. EACCES and EPERM prove
+-- nothing, because the kernel checks rights both before and after.
 local function helps(event, code, change)
   local attr = event.attr:copy()
   local pid, cpu = change(attr)
@@ -148,7 +148,7 @@ local function by_level(event)
     if needed == 1 and event.attr and event.attr.exclude_kernel and event.attr.sample_type & PHYS_ADDR == 0 then
       needed = 2
     end
-    return ("kernel.perf_event_paranoid is %d, at which this kernel gives nothing to users without CAP_PERFMON")
+    return ("kernel.perf_event_paranoid is %d, and this kernel then refuses all events without CAP_PERFMON")
       :format(level), ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d"):format(more_rights(), math.min(needed, 2))
   end
   return ("kernel.perf_event_paranoid is %s; %s needs %d or CAP_PERFMON"):format(level or "unknown", what, needed),
@@ -178,7 +178,7 @@ local function no_permission(event)
   end
   local strong = beyond_perfmon(event)
   if strong and not rights.has_capability(CAP_SYS_ADMIN) then
-    return strong .. " needs CAP_SYS_ADMIN, whatever kernel.perf_event_paranoid is",
+    return strong .. " needs CAP_SYS_ADMIN at any kernel.perf_event_paranoid",
       rights.in_user_namespace() and more_rights() or "run as root"
   end
   if rights.is_privileged() and causes_itself(event) then
@@ -204,13 +204,13 @@ end
 
 local function too_many_files(event)
   local soft, hard = rights.limit("Max open files")
-  if not soft then -- not a descriptor is left to read it by; what there is was raised to the hard limit
+  if not soft then -- no descriptor is left to read it; the limit was raised to the hard limit
     soft = core.raise_nofile()
     hard = soft
   end
   local events, cpus, threads = event.events or 1, event.cpus or 1, event.threads or 1
   local needed = events * cpus * threads
-  local own = math.max(cpus, #(core.cpus() or {})) * threads -- of the event that tells the names of tasks
+  local own = math.max(cpus, #(core.cpus() or {})) * threads -- of the event that records the names of tasks
   local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
     cpus == 1 and "" or "s", threads, threads == 1 and "" or "s")
   local allowed, ours = tonumber(soft) or 0, "some more for ourselves"
@@ -243,7 +243,7 @@ local function no_such_pmu()
   local virtual = (core.slurp("/proc/cpuinfo") or ""):find("hypervisor", 1, true)
   return ("this machine has no hardware counters: %s"):format(virtual
       and "it is a virtual machine, and its host gives it no PMU" or "the kernel found no PMU"),
-    "cpu-clock or task-clock, which need none"
+    "cpu-clock or task-clock, which need no counter"
 end
 
 -- On cgroup2 the kernel creates the perf_event state of groups only after a controller was enabled for them
@@ -287,7 +287,7 @@ local function no_such_event(event)
       there[#there + 1] = ("%s %s"):format(rights.number_of(("%s/%s/type"):format(DEVICES, pmu)) or "?", pmu)
     end
     return ("no PMU of this machine has the type %d (there are %s)"):format(type, table.concat(there, ", ")),
-      "the type that /sys/bus/event_source/devices/PMU/type says; it may change at each boot"
+      "the type in /sys/bus/event_source/devices/PMU/type; it may change at each boot"
   end
   return "this machine has no such event" .. (name and (": its PMU %s does not know the config"):format(name) or ""),
     "perfl list" .. (name and " " .. name or "")
@@ -317,13 +317,13 @@ local function nobody_there(event)
   local pid = event.pid
   if not (pid and pid > 0) then return "no process has this number now", "ps -eL" end
   local unseen, remedy = rights.why_processes_are_hidden()
-  if unseen then return ("there is no process or thread %d, or it is hidden: %s"):format(pid, unseen), remedy end
+  if unseen then return ("process or thread %d does not exist, or is hidden: %s"):format(pid, unseen), remedy end
   local state = (core.slurp(("/proc/%d/stat"):format(pid)) or ""):match("^.*%)%s*(%S)")
   if state == "Z" then
     return ("process %d has ended and waits for its parent (a zombie)"):format(pid),
       "ps -eL"
   end
-  return ("there is no process or thread %d (any more)"):format(pid), "ps -eL"
+  return ("process or thread %d does not exist (any more)"):format(pid), "ps -eL"
 end
 
 -- ---- features that the PMU lacks ----
@@ -492,7 +492,7 @@ local function too_big(event)
     beyond = feature
   end
   if not beyond then return "an option of the event is newer than this kernel", "-vv shows every requested field" end
-  return newer(beyond, release or ("one whose attr has %d bytes (Linux %s)"):format(size, kernels.sizes[size] or "?"))
+  return newer(beyond, release or ("an attr of %d bytes (Linux %s)"):format(size, kernels.sizes[size] or "?"))
 end
 
 local function no_syscall()
@@ -651,7 +651,7 @@ local function looked_at(path, code)
   return ("its first line asks for %s, which is not there"):format(interpreter), "the interpreter that it needs"
 end
 
---- A command that could not be run.
+--- The message for a command that cannot be run.
 -- @tparam string what  "cannot run 'COMMAND'"
 -- @tparam integer code
 -- @tparam string path  of the command, or its name
@@ -688,7 +688,7 @@ end
 
 --- The message for the default frequency, lowered to the kernel's current limit.
 function M.clamped(name, freq)
-  return ("%s: %d Hz instead of our default, as kernel.perf_event_max_sample_rate is no higher"):format(name, freq)
+  return ("%s: %d Hz instead of perfev's default, which exceeds kernel.perf_event_max_sample_rate"):format(name, freq)
 end
 
 --- Why the number of an event's samples differs from its count.

@@ -383,7 +383,7 @@ local function read_event(input)
   node.text = input.text:sub(at, input.at - 1)
   if not match_here(input, "[,%s{}]") and input.at <= #input.text then
     raise_fault(input.at, ("'%s' is not understood here"):format(input.text:match("^[^,%s{}]+", input.at)),
-      match_here(input, "|") and "a blank on either side of it, between alternatives" or nil)
+      match_here(input, "|") and "a blank before and after it, between alternatives" or nil)
   end
   return node
 end

@@ -70,7 +70,7 @@ local switch_off = event_verb("disable_event")
 function event_methods:disable()
   local session = self.session
   if session.child and not session.exec_done and self.attr and self.attr.enable_on_exec then
-    return nil, ("%s: the command's exec switches it on, whatever it is now\n"
+    return nil, ("%s: the command's exec enables it, also after this call\n"
       .. "  try: disabled = true, where it is declared"):format(self.name), E.EINVAL
   end
   return switch_off(self)
@@ -276,7 +276,7 @@ local SAMPLE_READ, SAMPLE_CALLCHAIN = 1 << 4, 1 << 5 -- PERF_SAMPLE_*
 -- Attempts after a refusal by the kernel, in this order: each changes built.attr and returns a
 -- level and a text for the log, or nothing if it does not apply.
 local remedies = {
-  -- As in perf: the user side alone is better than nothing, if the log says so.
+  -- As in perf: falls back to the user side, and logs that.
   function(self, ev, built, code)
     if code ~= E.EACCES or built.is_tracepoint or built.fixed_exclude or options.is_cpu_wide(self.opts)
       or built.attr.exclude_kernel then return end
@@ -295,7 +295,7 @@ local remedies = {
   function(_, ev, built, code)
     if not built.precise_max or built.attr.precise_ip == 0 or not (no_pmu[code] or code == E.EINVAL) then return end
     built.attr.precise_ip = built.attr.precise_ip - 1
-    return 2, ("%s: precise_ip %d is what its PMU can"):format(ev.name, built.attr.precise_ip)
+    return 2, ("%s: precise_ip %d is the maximum of its PMU"):format(ev.name, built.attr.precise_ip)
   end,
   -- The session drops its own options on kernels that lack them: 5.12 and 5.1 introduced these.
   function(_, ev, built, code)

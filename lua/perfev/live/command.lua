@@ -10,8 +10,8 @@ local M = {}
 local E = core.errno
 
 -- The kernel stops tracing across a set-uid exec.
-local UNWATCHED = "%s goes on unwatched: what it has executed is set-uid, or this user may not read it, and "
-  .. "there the kernel ends its events\n  try: as root (sudo perfl ... COMMAND, and not perfl ... sudo COMMAND)"
+local UNWATCHED = "%s is no longer watched: it executed a program that is set-uid or unreadable for this user, so "
+  .. "the kernel ended its events\n  try: as root (sudo perfl ... COMMAND, and not perfl ... sudo COMMAND)"
 
 -- The time that a command may take to end after SIGTERM: steps, and the length of a step.
 local GRACE_STEPS, GRACE_MS = 20, 50

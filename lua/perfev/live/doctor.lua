@@ -114,7 +114,7 @@ local function why_refused(row, code, because, who, here)
   if because == "tracefs" then
     return code == E.ENOENT and "no tracefs" or "tracefs is for root alone"
   end
-  if because == "none" then return "the kernel has none" end
+  if because == "none" then return "this kernel lacks it" end
   if code == E.ENOSYS then return "a kernel without perf events" end
   if code == E.ENOSPC then return "all in use" end
   if code ~= E.EACCES and code ~= E.EPERM then return core.strerror(code) end
@@ -200,7 +200,7 @@ local function check_probes(who)
   if who.uid ~= 0 and not tracefs.events() then
     return { ok = false, text = "none that this user can see", fix = "sudo perfl doctor" }
   end
-  return { ok = false, text = "the kernel has none", fix = "a kernel with CONFIG_UPROBE_EVENTS=y" }
+  return { ok = false, text = "this kernel lacks it", fix = "a kernel with CONFIG_UPROBE_EVENTS=y" }
 end
 
 -- ---- limits ----
@@ -270,10 +270,10 @@ local function default_job()
   s:event { "cpu-clock", freq = 99, sample = function() end }
   local ok, why, code = s:start()
   s:close()
-  if ok then return { ok = true, text = "sampling a command of one's own" } end
+  if ok then return { ok = true, text = "sampling your own commands" } end
   local attr = core.attr_new { type = SOFTWARE, freq = true, sample_freq = 99 }
   local _, remedy = explain.cause(code, nil, { attr = attr, pid = tid, cpu = -1 })
-  return { ok = false, text = "sampling a command of one's own", why = why, errno = code,
+  return { ok = false, text = "sampling your own commands", why = why, errno = code,
            fix = remedy and remedy:match "[^\n]+" }
 end
 

@@ -100,11 +100,11 @@ local function begin_counting(session)
   return true
 end
 
--- Reports targets that have ended, and a pid namespace: in it, tasks of the machine that are outside of it have the
--- number of the idle task.
+-- Reports targets that have ended, and a pid namespace: there, tasks outside the namespace have the number of the idle
+-- task.
 local function report_target(session)
   for _, pid in ipairs(session.target.ended or {}) do
-    session:_log(0, ("there is no process %d (any more): the others are watched"):format(pid))
+    session:_log(0, ("process %d does not exist (any more): the others are watched"):format(pid))
   end
   local is_logged = session.opts.log and not session.opts.cgroup and options.is_cpu_wide(session.opts)
   if not is_logged or pidns.is_initial() ~= false then return end

@@ -1,6 +1,6 @@
 --- A session: its targets, events and counters, and its methods.
--- C (perfev.core) takes a record from the ring to its callback. The files of this folder have what happens once per
--- session or once per wakeup: open_session, event_loop, command, recording, close_session.
+-- C (perfev.core) takes a record from the ring to its callback. The files of this folder run once per session or once
+-- per wakeup: open_session, event_loop, command, recording, close_session.
 
 local close_session = require "perfev.live.close_session"
 local core = require "perfev.core"
@@ -75,7 +75,7 @@ M.children_time = nil
 
 --- Sets options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
-  if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end
+  if self.started or self.finished then error("session: already started; call configure() before", 2) end
   -- A copy: a refused table changes no option.
   self.opts = options.take(opts, options.copy(self.opts), 3)
 end
@@ -127,7 +127,7 @@ local function would_wait_for_ever(self)
     and not (opts.command or opts.duration or opts.input or opts.watch or self._keep_going)
 end
 
--- A loop over fields takes the records; there are no callbacks.
+-- The loop over fields takes the records; no callback runs.
 local function refuse_pulled(self, verb)
   if self.pulled and not self.finished then
     error(("session: %s() within a loop over its records' fields, which are the loop's"):format(verb), 3)
@@ -221,7 +221,7 @@ end
 
 --- Calls f once, when all events are open and before they are enabled.
 function Session:begin(f)
-  if self.begun then error("session: it has started already; what is to be called then is said before", 2) end
+  if self.begun then error("session: already started; add functions before s:start() or s:run()", 2) end
   register(self, "on_begin", "begin", f)
 end
 
@@ -234,7 +234,7 @@ function Session:done(f) register(self, "on_done", "done", f) end
 function Session:signal(name, f)
   local number = options.signal(name, "signal", 2)
   if number == core.signals.KILL or number == core.signals.STOP then
-    error(("signal: nobody can hear %s, it is the kernel's\n  try: TERM, or another"):format(name), 2)
+    error(("signal: %s cannot be caught\n  try: TERM, or another"):format(name), 2)
   end
   if type(f) ~= "function" then error("signal: a function expected, not a " .. type(f), 2) end
   refuse_ended(self, 2)
@@ -349,7 +349,7 @@ end
 --- Returns an iterator over the records of all declared events, instead of callbacks.
 -- `for r in s:records() do` starts the session, and closes it at the end of the loop.
 -- A record is valid until the next one.
--- Raises what would end `run` with nil.
+-- Raises the errors that `run` returns.
 -- @tparam ?table opts  `fields`: the names of the fields of samples that the loop gets, as a sample callback with
 --   `fields` does; no other record is delivered. The first value is false instead of nil
 function Session:records(opts)
@@ -396,8 +396,8 @@ end
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
 -- `unknown_id`, `throttled`, `unjoined`, `excluded`, `untold` (left out because a field of an event's `where`
 -- was missing), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
--- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory` (stacks
--- and keys for which there was no memory).
+-- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory` (stacks and
+-- keys whose allocation failed).
 function Session:totals()
   local totals = self.core and self.core:totals() or self.last_totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
@@ -422,7 +422,7 @@ function Session:_progress()
   if self.replay then return self.replay:how_far() end
 end
 
---- Returns what start() would open, as lines of text, and whether all required events exist. Opens nothing.
+--- Returns the events that start() would open, as lines of text, and true if all required ones exist. Opens nothing.
 function Session:plan()
   return session_plan.describe(self)
 end

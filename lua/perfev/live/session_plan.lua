@@ -1,4 +1,4 @@
---- The plan of a session: the text of what it would open (perfl --dry-run).
+--- The plan of a session as text: the events that it would open (perfl --dry-run).
 
 local event = require "perfev.event.declaration"
 local options = require "perfev.base.options"
@@ -40,7 +40,7 @@ local function add_unit(lines, ev, unit, alone)
   end
 end
 
---- Returns what start() would open, as lines of text, and whether all required events exist. Opens nothing.
+--- Returns the events that start() would open, as lines of text, and true if all required ones exist. Opens nothing.
 function M.describe(session)
   local lines, sound = { "target: " .. target_text(session.opts) }, true
   for _, ev in ipairs(session.events) do

@@ -197,7 +197,7 @@ end
 -- Checks the option `fields` -> names
 local function names_of(self, opts, level)
   local read = samples.read(opts.fields, "records", level + 1)
-  if opts.types then error("records: fields are of samples alone, and types besides says which", level) end
+  if opts.types then error("records: fields and types at once\n  fields are of samples only", level) end
   local events = {}
   for i, event in ipairs(self.events) do
     events[i] = { name = event.name, format = event.format and event.format.format }
@@ -216,7 +216,7 @@ end
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
   if self.ended then
-    error("records: all of it was read, and a recording is read once\n  try: perfev.open() again", 2)
+    error("records: the recording was read already\n  try: perfev.open() again", 2)
   end
   if opts == nil then opts = {} end
   opts = check.take("records", opts, option_tables.recording_records, 3)

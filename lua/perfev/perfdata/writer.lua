@@ -24,11 +24,11 @@ local CHUNK_MIN = 1 << 16
 
 local hints = {
   ELOOP = "the path that the link leads to", EISDIR = "a path of a file, such as %s/perf.data",
-  ENXIO = "to start first what reads it", ENOENT = "a directory that is there",
+  ENXIO = "to start the reader first", ENOENT = "a directory that is there",
   EACCES = "another path, where you may write", EROFS = "another path, where you may write",
   ENOSPC = "more room, or less to record: a lower frequency, a filter, compression, switch_output",
   EDQUOT = "more room, or less to record: a lower frequency, a filter, compression, switch_output",
-  EFBIG = "ulimit -f, or switch_output", EPIPE = "whatever reads it to go on reading",
+  EFBIG = "ulimit -f, or switch_output", EPIPE = "a reader that continues reading",
 }
 local full = { [E.ENOSPC] = true, [E.EDQUOT] = true, [E.EFBIG] = true, [E.EIO] = true }
 
@@ -170,7 +170,7 @@ local function failure_of(self, begun)
   if not text then return nil end
   text = ("%s: %s"):format(text, core.strerror(code))
   if full[code] and begun and not self.rec:is_stream() then
-    text = ("%s\n  what was written before, %d bytes, can be read"):format(text, self.rec:size())
+    text = ("%s\n  the first %d bytes were written and can be read"):format(text, self.rec:size())
   end
   return with_hint(self, text, code), code
 end

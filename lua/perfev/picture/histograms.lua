@@ -90,7 +90,7 @@ end
 -- @treturn string
 return function(agg, opts, format, slot, level)
   local spec = agg:spec()
-  if spec.kind ~= "hist" then fail(level, "%s: %s has no drawing, perfev.hist has", format, spec.kind) end
+  if spec.kind ~= "hist" then fail(level, "%s: %s cannot be drawn, perfev.hist can", format, spec.kind) end
   opts = check.take(format, opts == nil and {} or opts, option_tables.drawn_histogram, level + 1)
   local by = {}
   for _, name in ipairs(spec.by) do

@@ -60,7 +60,7 @@ local function check_access(text, parts)
     return fail(text, "x cannot be combined with r and w")
   end
   if parts.access == READ and is_x86() then
-    return fail(text, "x86 has no breakpoint on reading alone\n  try: :rw, and :w beside it to distinguish the two")
+    return fail(text, "x86 has no breakpoint for reads only\n  try: :rw, and :w beside it to distinguish the two")
   end
   return true
 end
@@ -69,7 +69,7 @@ local function check_len(text, parts)
   local len, native = parts.len, string.packsize("l")
   if parts.access == EXECUTE then
     if len and len ~= native then
-      return fail(text, ("an execution breakpoint has the length %d here, not %d\n  try: no length at all"):format(
+      return fail(text, ("the length of an execution breakpoint is %d here, not %d\n  try: no length"):format(
         native, len))
     end
     parts.len = native

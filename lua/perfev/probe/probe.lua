@@ -164,7 +164,7 @@ local function make_binder(text, place, args, spec)
       return true
     end
     if reason ~= "inherit" then return fail(text, why, code) end
-    -- Watch the existing tasks with the PMU's probe, and say so.
+    -- Watches the existing tasks with the PMU's probe, and logs that.
     built.no_inherit = true
     built.to_note = ("%s: tasks started from now on are not watched: %s"):format(text, why:match("^[^\n]*"))
     return true

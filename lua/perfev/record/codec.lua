@@ -105,7 +105,7 @@ local function read_spec(spec, level)
   for i, one in ipairs(list) do
     if type(one) ~= "table" then error(("attr %d: must be a table"):format(i), level + 1) end
     if checked_endian(one.endian or endian, level + 1) ~= endian then
-      error("the attrs of one decoder are of one byte order", level + 1)
+      error("all attrs of a decoder must have one byte order", level + 1)
     end
     local attr, why = attr_of(one, endian, one.arch or list[1].arch, level + 1)
     if not attr then return nil, why end
@@ -270,7 +270,7 @@ local function read_values(w, read)
   return table.concat(out)
 end
 
--- raw as it stands; else the lists by their names, each behind its marker; else a plain list.
+-- `raw` unchanged; else the lists by their names, each after its marker; else a plain list.
 local function chain_entries(w, chain)
   if chain.raw then return chain.raw end
   local out = {}
@@ -292,7 +292,7 @@ local function branch(w, entry)
   return u64(w, "from", entry.from) .. u64(w, "to", entry.to) .. w.pack(w.u64, w.big and mirrored(flags) or flags)
 end
 
--- nil: the hardware gave nothing, and not even hw_idx is there.
+-- nil: the hardware had no entries, and the record has no hw_idx.
 local function branches(w, list)
   local asked = w.attr.branch_sample_type
   local out, counters = { u64(w, "nr", #list) }, {}
@@ -358,7 +358,7 @@ local function namespaces(w, value)
   return table.concat(out)
 end
 
--- By field, where a field's bytes are not what its kind alone says; (w, t, row) -> bytes.
+-- By field, for fields whose kind does not determine their bytes; (w, t, row) -> bytes.
 local fields = {
   cpu = function(w, t) return s32(w, "cpu", t.cpu) .. w.pack("I4", 0) end,
   raw = function(w, t)

@@ -90,7 +90,7 @@ function M.attr(fields, machine)
   for _, field in ipairs { "sample_regs_user", "sample_regs_intr" } do
     if type(fields[field]) == "table" then
       local names = M.of(machine)
-      if not names then error(("%s: the registers of %s have no names here; a mask does"):format(field, machine), 0) end
+      if not names then error(("%s: the registers of %s have no names here: use a mask"):format(field, machine), 0) end
       if not copy then
         copy = {}
         for name, value in next, fields do copy[name] = value end

@@ -65,7 +65,7 @@ local function with_members(event, flag)
   return flag & 1 == 1 and { event.leader, table.unpack(event.leader.members) } or { event }
 end
 
--- A PMU that writes into an AUX area: its row of `types`, or `lenient` where every type is there.
+-- A PMU that writes into an AUX area: its row of `types`, or `lenient` in a world that has every type.
 local lenient = { aux = true, filters = 4 }
 
 local function aux_pmu(k, event)
@@ -129,7 +129,7 @@ local function parse_range(text)
   return { action = action, addr = tonumber(addr), size = tonumber(size) or 0, file = file ~= "" and file or nil }
 end
 
--- perf_event_set_addr_filter(): replaces those before; files are found in a task's mappings alone.
+-- perf_event_set_addr_filter(): replaces earlier filters; finds files only in a task's mappings.
 local function set_ranges(k, event, text)
   local ranges = {}
   for one in text:gmatch("[^,\n]+") do
@@ -232,7 +232,7 @@ function calls.munmap(k, memory)
   for mapping in pairs(k.rings) do
     if mapping.memory == memory then
       k.rings[mapping] = nil
-      if mapping.ring then mapping.ring.aux = nil end -- an AUX area: nothing is traced any more
+      if mapping.ring then mapping.ring.aux = nil end -- an AUX area: tracing ends
     end
   end
   return 0
@@ -336,7 +336,7 @@ end
 
 local polls = {}
 
--- perf_poll(): a task that has ended hangs up without POLLIN, whatever is unread.
+-- perf_poll(): a task that has ended hangs up without POLLIN, even with unread records.
 function polls.event(_, event)
   if event.hup or not event.ring then return POLLHUP end
   if event.failed then return POLLERR end
@@ -459,7 +459,7 @@ function calls.wait(k, pid, block)
     local time = k:_next_plan_time()
     if time then
       k:advance_to(time)
-    elseif k.idle then -- a world that has come to its end, and its commands with it
+    elseif k.idle then -- the world has ended, and its commands with it
       k:end_child(pid, 0)
     else
       error("wait would wait for ever", 0)
@@ -511,8 +511,8 @@ local function followed(k, path)
   end
 end
 
--- A file is opened with the bytes that it has then; what is written goes to `k.files`, where `k.disk` says
--- how many bytes all files together may be longer than they were.
+-- An open file has the bytes of that moment; writes go to `k.files`. `k.disk` limits the bytes by which all files
+-- together may grow.
 function calls.open(k, path, flags)
   local fd = path:match "^/proc/self/fd/(%d+)$"
   local opened = fd and k.fds[math.tointeger(tonumber(fd))]
@@ -547,7 +547,7 @@ function calls.pread(k, fd, len, offset)
   return offset < #file.text and file.text:sub(offset + 1, offset + len) or ""
 end
 
--- As much as the disk has room for; nothing at all is ENOSPC.
+-- Writes as much as the disk has room for; without any room, ENOSPC.
 local function store(k, file, bytes, offset)
   local more = offset + #bytes - #file.text
   if k.disk and more > k.disk then
@@ -612,7 +612,7 @@ function calls.slurp(k, path)
   return nil, text or E.ENOENT
 end
 
--- tracefs takes definitions of probes; any other file is only longer then.
+-- Writing to tracefs defines probes; any other file only grows.
 function calls.append(k, path, text)
   local there = content(k, path)
   if type(there) ~= "string" then return nil, there or E.ENOENT end
@@ -640,9 +640,9 @@ function calls.list(k, path)
 end
 
 local REGULAR, DIRECTORY = 0x81a4, 0x41ed -- S_IFREG | 0644, S_IFDIR | 0755
-local NSFS = 4 -- the device that namespaces are of
+local NSFS = 4 -- the device number of namespaces
 
--- A number of its own for each path, as long as the kernel is.
+-- A number for each path, unique in this kernel.
 local function inode(k, path)
   k.inodes[path] = k.inodes[path] or k.last_inode + 1
   k.last_inode = math.max(k.last_inode, k.inodes[path])

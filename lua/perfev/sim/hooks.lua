@@ -14,7 +14,7 @@ local call_options = { returns = "*", fails = "errno" }
 
 local Expected = {}
 Expected.__index = Expected
-local state_of = setmetatable({}, { __mode = "k" }) -- not in the table: it may have hooks alone
+local state_of = setmetatable({}, { __mode = "k" }) -- not in the table, which may have only hooks
 
 -- ---- calls as text ----
 
@@ -32,7 +32,7 @@ end
 
 local DEFAULT_FIELDS = { type = true, config = true }
 
--- Shows of an attr the expected fields, or else the kind of event.
+-- Shows the expected fields of an attr, or the kind of its event.
 local function show_like(value, wanted)
   if type(value) == "userdata" and type(wanted) ~= "table" then wanted = DEFAULT_FIELDS end
   if type(wanted) ~= "table" or type(value) ~= "table" and type(value) ~= "userdata" then return show(value) end
@@ -81,7 +81,7 @@ local function fits(value, wanted)
   return true
 end
 
--- Do the arguments fit the expected call? A function gets the arguments from its own place on.
+-- True if the arguments match the expected call. A function gets the arguments from its own position on.
 local function fits_call(call, args)
   for i = 2, #call do
     local wanted = call[i]
@@ -105,7 +105,7 @@ local function answer(call, rest, args)
   return 0
 end
 
--- Raises for the first call out of order; the cleanup of the caller after it raises no more.
+-- Raises for the first call out of order; calls of the caller's cleanup after it do not raise.
 local function raise_out_of_order(state, name, args, call)
   local what = call and ("expected %s, got "):format(show_call(call)) or "expected no more calls, got "
   state.why = ("call %d of %d: %s%s"):format(state.at, #state.calls, what, show_got(name, args, call))
@@ -129,13 +129,13 @@ local function hook_of(state, name)
 end
 
 --- Makes a table of hooks that accepts these calls in this order; for hooks.set and hooks.with.
--- @tparam table calls  each { name, arguments... }. An argument must equal the value; of a table (an
---   attr) the fields that the table names; a function decides, and gets the arguments from its own
---   place on. Missing arguments may have any value. `returns` is the answer, or a function that
---   returns it; `fails` is an errno or its name. Without either, `rest` answers, or 0
+-- @tparam table calls each { name, arguments... }. An argument must equal the value. A table compares only its own
+--   fields (of an attr). A function decides; it gets the arguments from its own position on. Arguments that are not
+--   listed may have any value. `returns` is the answer, or a function that returns it; `fails` is an errno or its name.
+--   Without either, `rest` answers, or 0
 -- @tparam[opt] table rest  hooks for names that are not in the list; without it, any other call
 --   raises
--- @treturn table  e:done() raises unless all calls were made; so does leaving a <close>
+-- @treturn table  e:done() raises unless all calls were made; so does the end of a <close> variable
 function M.expect(calls, rest)
   if type(calls) ~= "table" then error("expect: calls must be a list", 2) end
   if rest ~= nil and type(rest) ~= "table" then error("expect: rest must be a table of hooks", 2) end

@@ -5,7 +5,7 @@
 --   k:with(function() s:run() end)
 --   assert(#k:leaks() == 0)
 --
--- Time is virtual and moves in epoll_wait alone: to the next thing that happens.
+-- Time is virtual. Only epoll_wait advances it, to the next planned action.
 
 local codec = require "perfev.record.codec"
 local check = require "perfev.base.check"
@@ -19,7 +19,7 @@ local worlds = require "perfev.sim.worlds"
 local E = core.errno
 local TRACEPOINT = 2
 local TRACEFS = "/sys/kernel/tracing/events/"
--- How long a session goes on when its world has nothing more to happen.
+-- How long a session continues after the last planned action of its world.
 local QUIET_NS, ENOUGH_NS = 500000000, 60000000000
 
 local Kernel = {}
@@ -40,7 +40,7 @@ local even_so = {}
 function even_so.close(k, ...) calls.calls.close(k, ...) end
 function even_so.release(k, gate) calls.calls.close(k, gate) end
 function even_so.munmap(k, ...) calls.calls.munmap(k, ...) end
-function even_so.wait(k, pid) k.children[pid] = nil end -- reaped by somebody else
+function even_so.wait(k, pid) k.children[pid] = nil end -- reaped elsewhere
 function even_so.kill(k, pid) if k.children[pid] then k:end_child(pid, 9) end end
 
 local function take_failure(k, name, key)
@@ -75,7 +75,7 @@ local function hook(k, name, call)
   end
 end
 
--- The key of a table that a word may have been meant for, as a message ends with it.
+-- The end of a message about an unknown key: the nearest key of the table.
 local function hint(word, known)
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
@@ -94,13 +94,13 @@ function Kernel:fail(name, nth, errno, size)
   self.failures[name] = { nth = (self.counts[name] or 0) + nth, errno = errno, size = size }
 end
 
---- Stand for Linux from here on, until `perfev.hooks.clear()`.
+--- Replaces Linux from here on, until `perfev.hooks.clear()`.
 function Kernel:install()
   core.hooks.set(self.hooks)
   return self
 end
 
---- f's results, with this kernel in force while it runs.
+--- Calls f with this kernel in force, and returns its results.
 function Kernel:with(f, ...)
   return core.hooks.with(self.hooks, f, ...)
 end
@@ -115,7 +115,7 @@ local function nanoseconds(t, what)
   return ns
 end
 
---- Call f when so much time has passed; epoll_wait brings time there.
+--- Calls f after that time; epoll_wait advances the clock to it.
 -- @tparam integer|string t  ns, or "5ms"
 -- @tparam function f
 function Kernel:after(t, f)
@@ -124,7 +124,7 @@ function Kernel:after(t, f)
   table.insert(self.plans, at, plan)
 end
 
---- Call f every so often, so many times.
+--- Calls f a number of times, at an interval.
 function Kernel:every(t, times, f)
   local ns = nanoseconds(t, "every")
   for i = 1, times do self:after(ns * i, function() f(i) end) end
@@ -141,7 +141,7 @@ function Kernel:advance_to(time)
   self.now = math.max(self.now, time)
 end
 
---- When the next thing is planned, or nil.
+--- The time of the next planned action, or nil.
 function Kernel:_next_plan_time()
   return self.plans[1] and self.plans[1].time
 end
@@ -158,7 +158,7 @@ function Kernel:_end_when_idle()
     if child.state == "running" then self:end_child(pid, 0) end
   end
   self.idle()
-  if quiet > ENOUGH_NS then error("the world has nothing more to happen, and the session goes on", 0) end
+  if quiet > ENOUGH_NS then error("the world has no further planned action, but the session continues", 0) end
   local is_first = self.idle_since ~= last
   self.idle_since = last
   return is_first
@@ -182,7 +182,7 @@ function Kernel:_stamp(event, type, fields)
   return fields
 end
 
--- A record's bytes, as this event's attr has them written.
+-- A record's bytes, in the layout of this event's attr.
 local function encoded(self, event, type, fields)
   event.encode = event.encode or codec.encoder { attr = event.attr }
   self:_stamp(event, type, fields)
@@ -236,7 +236,7 @@ end
 local is_record = {}
 for i, layout in ipairs(core.layouts().records) do is_record[i], is_record[layout.name] = layout.name, true end
 
--- The bit of an attr that asks for a record.
+-- The attr bit that requests a record type.
 local asked_by = {
   comm = "comm", fork = "task", exit = "task", mmap = "mmap", mmap2 = "mmap2", switch = "context_switch",
   switch_cpu_wide = "context_switch", ksymbol = "ksymbol", bpf_event = "bpf_event", cgroup = "cgroup",
@@ -262,7 +262,7 @@ local function is_meant(self, event, wanted)
   return is_tracepoint(self, event, system, name)
 end
 
--- Which events the kernel would write this record for.
+-- The events for which the kernel would write this record.
 local function hears(self, event, record)
   if event.closed or not event.ring or event.hup or not event.enabled then return false end
   local who = record.tid or record.pid
@@ -296,7 +296,7 @@ end
 local Cpu = {}
 Cpu.__index = Cpu
 
---- Write a record into the ring of every event on this CPU that asks for it.
+--- Writes a record into the ring of every event on this CPU that requests it.
 -- @tparam table record  `type`, fields by the kernel's names, flags as booleans (`out`, `exec`); a sample:
 --   `event` ("sched:sched_switch", {type =, config =}, or an event), `args` (a tracepoint's fields)
 -- @treturn integer  the number of events that wrote it into their rings
@@ -314,7 +314,7 @@ function Cpu:push(record)
   return written
 end
 
---- The ring (or rings) of a CPU, there or yet to come.
+--- The ring (or rings) of a CPU, also before it exists.
 function Kernel:ring(cpu)
   return setmetatable({ kernel = self, number = cpu }, Cpu)
 end
@@ -322,7 +322,7 @@ end
 -- An AUX record's flags
 local TRUNCATED, OVERWRITE = 1, 2
 
---- A PMU traces: writes bytes into the AUX area of an enabled event, and the AUX record for them.
+--- Simulates a tracing PMU: writes bytes into the AUX area of an enabled event, and the AUX record for them.
 -- Bytes that do not fit are dropped; then the record has `truncated`, and the event is disabled until its reader
 -- enables it, as in the kernel. Without any room the event is disabled without a record.
 -- @tparam[opt] integer aux_flags  more flags, such as 4 (`partial`), 8 (`collision`)
@@ -348,24 +348,24 @@ function Kernel:aux(event, bytes, aux_flags)
   return told
 end
 
---- Let an event that is on count so much more.
+--- Adds to the count of an enabled event.
 function Kernel.count(_, event, n)
   if event.enabled then event.value = event.value + n end
 end
 
 -- ---- tasks ----
 
---- A task ends: its events hang up, whatever is unread.
+--- Ends a task: its events hang up, even with unread records.
 function Kernel:exit(pid)
   for _, event in ipairs(self.events) do
     if event.pid == pid then event.hup = true end
   end
 end
 
---- A command ends with that status, as wait(2) gives it.
+--- Ends a command with that status, in the form of wait(2).
 function Kernel:end_child(pid, status)
   local child = self.children[pid]
-  if not child then return end -- it was killed, and somebody has its status
+  if not child then return end -- it was killed, and its status was reaped
   if child.state ~= "ended" then child.state, child.status = "ended", status end
   self:exit(pid)
 end
@@ -380,7 +380,7 @@ local function is_pending(file, number)
   return false
 end
 
---- A signal arrives at every signalfd that waits for it.
+--- Sends a signal to every signalfd that waits for it.
 -- @tparam integer number
 -- @tparam[opt] table info  `code`, `pid`, `fd` of its siginfo
 function Kernel:signal(number, info)
@@ -392,12 +392,12 @@ function Kernel:signal(number, info)
   end
 end
 
---- Does this task exist? In a world without `tasks` every task exists.
+--- True if the task exists. In a world without `tasks` every task exists.
 function Kernel:_has_task(pid)
   return self.tasks[pid] ~= nil or self.children[pid] ~= nil or pid == self.pid
 end
 
---- Give this kernel a task: its files in /proc. Threads share `pid`.
+--- Adds a task: its files in /proc. Threads share `pid`.
 function Kernel:task(pid, comm, tid)
   tid = tid or pid
   self.tasks = self.tasks or {}
@@ -415,7 +415,7 @@ end
 
 -- ---- files and PMUs ----
 
---- kernel.perf_event_paranoid; 2, the kernel's default, if the world has none.
+--- kernel.perf_event_paranoid; 2, the kernel's default, if the world does not set it.
 function Kernel:_paranoid_level()
   return tonumber(self.files["/proc/sys/kernel/perf_event_paranoid"]) or 2
 end
@@ -428,11 +428,11 @@ local function add_tracepoint(self, tp)
   return tp
 end
 
---- Give this kernel a tracepoint.
+--- Adds a tracepoint.
 -- @tparam string name    "sched:sched_switch"
 -- @tparam integer id     the number in its id file
--- @tparam string fields  in C's words: "char comm[16]; pid_t pid; __data_loc char[] filename"; or the whole text of a
---   format file
+-- @tparam string fields as C declarations: "char comm[16]; pid_t pid; __data_loc char[] filename"; or the whole text of
+--   a format file
 function Kernel:tracepoint(name, id, fields)
   local system, event = name:match("^([^:]+):([^:]+)$")
   if not system then error("tracepoint: a name such as 'sched:sched_switch' is expected", 2) end
@@ -444,7 +444,7 @@ function Kernel:tracepoint(name, id, fields)
   return add_tracepoint(self, payload.tracepoint(system, event, id, fields))
 end
 
---- Whatever was not given back: descriptors, mappings, children, blocked signals.
+--- Lists the leaks: open descriptors, mappings, children, blocked signals.
 -- @treturn {string,...}
 function Kernel:leaks()
   local list = {}
@@ -502,9 +502,9 @@ M.options = {
   counters = "number -> value, for rdpmc", programs = "fd -> id of a BPF program",
   refuse = "f(attr, pid, cpu) -> errno or nil, after the kernel's own reasons",
   exec = "f(argv) -> errno or nil", at_exec = "f(child): it has exec'd, and not run",
-  command = "f(child): it was let go; what does it do?",
-  stubborn = "children ignore what can be ignored", on_open = "f(event): it was opened",
-  idle = "f(): nothing more is going to happen", outside = "fd -> poll events of one that is not ours",
+  command = "f(child): it was released; simulates its work",
+  stubborn = "children ignore signals that can be ignored", on_open = "f(event): it was opened",
+  idle = "f(): called after the last planned action", outside = "fd -> poll events of a descriptor from outside",
 }
 
 --- A kernel; see `sim.options`.
@@ -540,7 +540,7 @@ function M.new(opts)
   return self
 end
 
---- The names of the ready-made worlds, sorted.
+--- The names of the built-in worlds, sorted.
 M.worlds = worlds.names()
 
 return M

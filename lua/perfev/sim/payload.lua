@@ -1,4 +1,4 @@
---- Tracepoints of a simulated kernel: a format file from a few words, and payloads from values.
+--- Tracepoints of a simulated kernel: makes format files from C declarations, and payloads from values.
 
 local M = {}
 
@@ -21,7 +21,7 @@ local function parse_field(text)
   if not kind then kind, name = text:match("^(.-)%s*([%a_][%w_]*)$") end
   local base = kind and kind:gsub("^unsigned ", "")
   local each = sizes[base]
-  if not each then error(("tracepoint: field '%s': of no known type"):format(text), 0) end
+  if not each then error(("tracepoint: field '%s': unknown type"):format(text), 0) end
   count = math.tointeger(tonumber(count))
   return { text = text, name = name, each = each, count = count, size = each * (count or 1),
            signed = kind == base and not unsigned[base], is_text = base == "char" and count ~= nil }
@@ -37,7 +37,7 @@ local function lay_out(text, fields, offset)
   return offset
 end
 
---- A tracepoint from its fields in C's words: "char comm[16]; pid_t pid; __data_loc char[] filename".
+--- A tracepoint from its fields as C declarations: "char comm[16]; pid_t pid; __data_loc char[] filename".
 -- @treturn table  `id`, `system`, `name`, `fields`, `size`, `format` (the text of its file in tracefs)
 function M.tracepoint(system, name, id, text, print_format)
   local fields = {}

@@ -11,7 +11,7 @@ local READ, RAW, BRANCH_STACK, PHYS_ADDR = 1 << 4, 1 << 10, 1 << 11, 1 << 19
 local FD_NO_GROUP, FD_OUTPUT, FLAG_PID_CGROUP, KNOWN_FLAGS = 1, 2, 4, 15
 local AUX_PAUSE_RESUME = 6
 local SOFTWARE_EVENTS = 12 -- enum perf_sw_ids' PERF_COUNT_SW_MAX
-local BREAKPOINT_SLOTS = 4 -- of an x86, and of most
+local BREAKPOINT_SLOTS = 4 -- on x86 and most other machines
 
 local M = {}
 
@@ -137,7 +137,7 @@ end
 local function refuse_breakpoint(k, attr, cpu)
   if attr.type ~= BREAKPOINT or not k.types then return end
   if attr.bp_len > 8 then return E.EOPNOTSUPP end -- an x86 without AMD's address masks
-  if attr.bp_addr < 0 and k.uid ~= 0 then return E.EPERM end -- the kernel's half wants CAP_SYS_ADMIN
+  if attr.bp_addr < 0 and k.uid ~= 0 then return E.EPERM end -- the kernel's half requires CAP_SYS_ADMIN
   local used = 0
   for _, event in ipairs(k.events) do
     if event.attr.type == BREAKPOINT and not event.closed and event.cpu == cpu then used = used + 1 end
@@ -176,7 +176,7 @@ local function refuse_cgroup(k, fd)
   if ours and ours.kind ~= "directory" or not ours and k.tasks and not k.outside[fd] then return E.EBADF end
 end
 
---- The errno that the kernel answers with, nil where it opens the event.
+--- The errno that the kernel returns; nil if it opens the event.
 function M.open(k, attr, pid, cpu, group_fd, flags)
   if flags & ~KNOWN_FLAGS ~= 0 then return E.EINVAL end
   local errno = refuse_newer(k, attr)

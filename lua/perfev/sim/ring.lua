@@ -1,4 +1,4 @@
---- A ring from the kernel's side: where records go, and when the reader is woken.
+--- The kernel's side of a ring: writes records and wakes the reader.
 -- Rules: kernel/events/ring_buffer.c, __perf_output_begin() and perf_output_put_handle(); the
 -- wakeups of sampling events: perf_output_sample() in kernel/events/core.c. AUX areas: perf_aux_output_begin() and
 -- perf_aux_output_end() of the former.
@@ -37,7 +37,7 @@ end
 
 --- Returns the writable bytes: CIRC_SPACE() keeps one byte free.
 function Ring:space()
-  if not self.writable then return self.size end -- nobody's tail counts: old records are overwritten
+  if not self.writable then return self.size end -- the tail is ignored: old records are overwritten
   return self.size - 1 - (self.memory:u64(HEAD) - self.memory:u64(TAIL))
 end
 
@@ -79,7 +79,7 @@ function Ring:write(event, bytes, told)
     self.samples = self.samples + 1
     if self.samples >= every then
       self.samples = self.samples - every
-      self.wakeup = self.wakeup + 1 -- one mark for both ways, so each such wakeup puts the watermark off by a byte
+      self.wakeup = self.wakeup + 1 -- both kinds of wakeup share one mark, so this one delays the watermark by a byte
       self.woken = true
     end
   end
@@ -124,7 +124,7 @@ function Ring:store_aux(bytes)
   return head
 end
 
---- Let the reader know that so many were stored; woken when they cross the watermark.
+--- Publishes the number of stored bytes; wakes the reader if they cross the watermark.
 function Ring:tell_aux(len)
   local area, head = self.aux, self.memory:u64(AUX_HEAD) + len
   self.memory:u64(AUX_HEAD, head)

@@ -463,8 +463,8 @@ local function new_world(fields)
 end
 
 --- The world of a recording.
--- @tparam table opts  `recording` (core.reader), `path` (its own), `header` (gives its features), `log` (f(level,
---   text): what a user should know, at level 0, or may want to, at 1)
+-- @tparam table opts `recording` (core.reader), `path` (its own), `header` (gives its features), `log` (f(level, text):
+--   level 0 for problems, 1 for details)
 function M._recorded(opts)
   return new_world { recording = opts.recording, path = opts.path, header = opts.header, log = opts.log }
 end

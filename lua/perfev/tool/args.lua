@@ -2,8 +2,8 @@
 --
 -- A declaration is data: { "--top -t", type = "integer", default = 10, help = "…" }.
 -- Under perfl they join the runner's own options in one parser (it sets `parse`
--- below); without it the global `arg` is parsed, if there is one. Only then
--- does this module print and exit, as argparse does.
+-- below); without it the global `arg` is parsed, if it exists. Only in that case this module prints and exits, as
+-- argparse does.
 
 local check = require "perfev.base.check"
 local escape = require "perfev.base.escape"
@@ -36,10 +36,10 @@ local converters = {
   size = units.size,
 }
 
--- How a default may be written when it is no string.
+-- The Lua type of a default that is not a string.
 local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
 
--- The caller's line: this module's own frames are not where the mistake is.
+-- The caller's line: skips the frames of this module.
 local function complain(format, ...)
   local level = 2
   local source = debug.getinfo(1, "S").source
@@ -56,7 +56,7 @@ local function split_flags(text)
   local flags, name = {}, nil
   for flag in text:gmatch("%S+") do
     if not (flag:find("^%-[%w?]$") or flag:find("^%-%-%w[%w_-]*$")) then
-      complain("'%s' is no option name: write -x or --some-name", flag)
+      complain("'%s' is not an option name: write -x or --some-name", flag)
     end
     flags[#flags + 1] = flag
     if not name and flag:sub(1, 2) == "--" then name = flag:sub(3) end
@@ -86,7 +86,7 @@ end
 local function check_default(option)
   local default = option.default
   if default == nil or option.switch then return default end
-  if option.many and type(default) ~= "table" then complain("the default of %s is no list", option.label) end
+  if option.many and type(default) ~= "table" then complain("the default of %s is not a list", option.label) end
   if type(default) == "string" then
     local value, why = option.convert(default)
     if value == nil then complain("the default of %s", why) end
@@ -118,7 +118,7 @@ local function check_option(declared)
     option.flags, option.name = split_flags(text)
     option.label = ("option '%s'"):format(option.flags[#option.flags])
   else
-    if not text:find("^[%a_][%w_-]*$") then complain("'%s' is no name for an argument", text) end
+    if not text:find("^[%a_][%w_-]*$") then complain("'%s' is not a name for an argument", text) end
     option.name = text:gsub("-", "_")
     option.metavar = rawget(declared, "metavar") or text:upper()
     option.label = ("argument '%s'"):format(shown(option.metavar))
@@ -193,7 +193,7 @@ local function bounds_text(option)
   return option.least .. "-" .. option.most
 end
 
---- Add the options of a declaration to an argparse parser.
+--- Adds the options of a declaration to an argparse parser.
 -- @param parser             of argparse
 -- @tparam table declared    from `check`
 -- @treturn table  the parser's elements, in the order declared
@@ -274,16 +274,14 @@ local function parse_alone(declared)
   M.add(parser, declared)
   if words then return M.values(declared, parser:parse(words)) end
   local ok, found = parser:pparse({})
-  if not ok then complain("there is no command line (global 'arg') and %s", found) end
+  if not ok then complain("no command line (global 'arg') and %s", found) end
   return M.values(declared, found)
 end
 
---- Declare a script's options and get their values.
--- @tparam table spec  `summary`, `epilog`, `all_cpus` (true: watch the machine where perfl's command
---                     line names no target), and a list of declarations: [1] = "-x --name" or
---                     "argument"; `help type default metavar choices required args many`.
---                     Types: string integer number duration (ns) size (bytes); an option
---                     without a type is a switch.
+--- Declares a script's options and returns their values.
+-- @tparam table spec `summary`, `epilog`, `all_cpus` (true: watch the machine if perfl's command line names no target),
+--   and a list of declarations: [1] = "-x --name" or "argument"; `help type default metavar choices required args
+--   many`. Types: string integer number duration (ns) size (bytes); an option without a type is a switch.
 -- @treturn table  values by long name, - as _
 return setmetatable(M, {
   __call = function(_, spec)

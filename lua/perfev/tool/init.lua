@@ -55,7 +55,7 @@ function M.refuse(who, why, status)
 end
 
 --- Refuses to start unless the session watches all tasks on all CPUs, or reads a whole recording. For scripts that
--- join events of different tasks or CPUs: of a part of the machine they would miss one of the two.
+-- join events of different tasks or CPUs: with a part of the machine they would miss one of the two.
 -- @tparam string who
 -- @tparam string why
 -- @tparam[opt] boolean some_cpus  accept -C: both events happen on the same CPU
@@ -86,7 +86,7 @@ function M.require_switch_cpus(who)
   s:begin(function()
     for _, recorded in ipairs(s.replay and s.replay.rec.events or {}) do
       if recorded.attr.context_switch and recorded.attr.sample_type & CPU == 0 then
-        M.refuse(who, "the recording does not say on which CPU tasks were switched\n"
+        M.refuse(who, "the recording's switch records have no CPU\n"
           .. "  try: perf record --switch-events --sample-cpu")
       end
     end

@@ -105,7 +105,7 @@ end
 local function parse_string(text, at)
   local quote = text:sub(at, at)
   local stop = text:find(quote, at + 1, true)
-  if not stop then raise_fault(at, #text, "the string that begins here has no end") end
+  if not stop then raise_fault(at, #text, "the string that begins here is not closed") end
   return stop + 1
 end
 
@@ -153,7 +153,7 @@ local function check_operator(field, op, at)
   if field.kind == "string" and not of_strings[op] then
     raise_fault(at, at + #op - 1, "'%s' is a string: it has ==, != and ~ (a pattern with *), not %s", field.name, op)
   elseif field.kind ~= "string" and op == "~" then
-    raise_fault(at, at + #op - 1, "~ is for strings, and '%s' is none", field.name)
+    raise_fault(at, at + #op - 1, "~ is for strings, but '%s' is not one", field.name)
   end
 end
 
@@ -168,9 +168,9 @@ local function parse_predicate(text, at, fields)
   if not field then
     local near = nearest_field(fields, name)
     if near then
-      raise_correctable(text, at, at + #name - 1, near, "there is no field '%s'%s", name, check.meant(near))
+      raise_correctable(text, at, at + #name - 1, near, "unknown field '%s'%s", name, check.meant(near))
     end
-    raise_fault(at, at + #name - 1, "there is no field '%s'", name)
+    raise_fault(at, at + #name - 1, "unknown field '%s'", name)
   end
   at = at + #name
   local suffix = text:match("^%.%w+", at) -- .ustring (5.18), .function (6.4): the kernel knows which it has
@@ -179,7 +179,7 @@ local function parse_predicate(text, at, fields)
   local op = operator_at(text, at)
   if not op or text:sub(at, at + 1) == "&&" then
     local given = word_at(text, at)
-    if text:find("^=[^=]", at) then raise_correctable(text, at, at, "==", "'=' is no operator; equal is ==") end
+    if text:find("^=[^=]", at) then raise_correctable(text, at, at, "==", "'=' is not an operator; equal is ==") end
     raise_fault(at, at + math.max(#given, 1) - 1, "an operator is expected after '%s' (== != < <= > >= & ~)", name)
   end
   -- The kernel accepts comparisons of an array (seen on 6.18); the value is not checked here.
@@ -222,7 +222,7 @@ local function check_whole(text, fields)
     raise_fault(FILTER_MAX, FILTER_MAX, "a filter has at most %d bytes, this one has %d", FILTER_MAX, #text)
   end
   local control = text:find("[%z\1-\8\14-\31\127]")
-  if control then raise_fault(control, control, "a control byte is no part of a filter") end
+  if control then raise_fault(control, control, "a filter cannot contain a control byte") end
   local at, unknown = parse_conditions(text, 1, fields)
   if unknown or at > #text then return end
   local given = word_at(text, at)

@@ -1,5 +1,5 @@
--- A machine with one file of ours and nothing else: the static perfl profiles it as the README says, and tells who
--- refuses what when the kernel is locked down. VM_BARE: the words of guest.sh that boot it (vm.sh).
+-- A machine with only perfl's static file: perfl profiles it as in the README, and names the cause of refusals when the
+-- kernel is locked down. VM_BARE: the words of guest.sh that boot it (vm.sh).
 
 local run = require "spec.support.run"
 

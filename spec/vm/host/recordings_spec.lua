@@ -1,5 +1,5 @@
--- What a guest recorded, read where it was started: by perfev as the guest itself read it, by perf with the same
--- number of samples. VM: the guest's name, VM_FILES: what it gave back (vm.sh).
+-- A guest's recordings, read on the host: perfev reads the same as in the guest, perf the same number of samples. VM:
+-- the guest's name, VM_FILES: its output files (vm.sh).
 
 local core = require "perfev.core"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
