@@ -25,7 +25,10 @@ struct pev_file_image {
 /* The image of bytes that are all there. */
 static inline struct pev_file_image pev_file_image_of(const void *bytes, size_t len)
 {
-	return (struct pev_file_image){ .bytes = bytes, .len = len, .used = len };
+	/* As C++ reads it, too. */
+	struct pev_file_image image = { (const unsigned char *)bytes, len, len, NULL, NULL, NULL };
+
+	return image;
 }
 
 /* Makes the image of an open file without loading anything. Returns 0 or -ENOMEM. */
