@@ -14,7 +14,7 @@
 #include "profile/folded.h"
 #include "profile/stack_tree.h"
 
-#define TYPENAME "perfev.stack_tree"
+#define TYPENAME "perfev.core.stack_tree"
 #define NAMES_MAX 128 /* of one recorded frame: functions inlined into each other */
 
 struct l_stack_tree {
