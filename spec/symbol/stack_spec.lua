@@ -5,6 +5,7 @@ local elf = require "spec.support.elf"
 local files_beside_real = require "spec.support.files_beside_real"
 local sim = require "perfev.sim"
 local perfev = require "perfev"
+local symbol = require "perfev.symbol"
 
 local MS, KERNEL, USER = 1000000, -128, -512
 local BUILD_IDS, OSRELEASE = 2, 4 -- HEADER_* of perf.data
@@ -59,6 +60,25 @@ describe("a stack", function()
         .. "          500020 [unknown] ([unknown])",
       "[unknown];work;do_work", "app;[unknown];work;do_work",
     } }, seen)
+  end)
+
+  it("shares the tables of equal frames with other stacks, until symbol options change", function()
+    local changes, first = symbol._changes, nil
+    finally(function() symbol._changes = changes end)
+    local seen = told({ app(7), sample(7, { USER, 0x400110, 0x400020 }), sample(7, { USER, 0x400310, 0x400020 }) },
+      function(r)
+        local work, main = r.stack[1], r.stack[2]
+        if not first then
+          first = { work, main }
+          return "first"
+        end
+        local old, is_shared = first, rawequal(main, first[2]) and not rawequal(work, first[1])
+        first = nil
+        symbol._changes = symbol._changes + 1
+        assert.same(old[2], r.stack[2])
+        return { is_shared, rawequal(r.stack[2], old[2]) }
+      end)
+    assert.same({ "first", { true, false } }, seen)
   end)
 
   it("takes the call, not what comes behind it, for where a call returns to", function()

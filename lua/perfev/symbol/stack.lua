@@ -1,6 +1,6 @@
 --- r.stack: the frames of a call chain, with names.
 -- C has taken the addresses and the mapped files (src/symbol/stack.c). Names are looked up here on first use, once for
--- each stack.
+-- each frame; stacks share the tables of equal frames.
 
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
@@ -14,13 +14,17 @@ local OTHER = "(other)" -- the frame of the stack that counts all stacks beyond 
 
 local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 
+-- Appends a frame and what is inlined in it -> true if no later look-up has another result. A JIT compiler may put
+-- other code at an address.
+local function add_frames(list, raw, world)
+  return (world or symbol._here()):add_frames(list, raw) and not raw.memory
+end
+
 local function name_frames(stack)
   local list = cache[stack]
   if list and list.changes == symbol._changes then return list end
-  local raws, world = core.stack_frames(stack)
-  world = world or symbol._here()
-  list = { changes = symbol._changes }
-  for _, raw in ipairs(raws) do world:add_frames(list, raw) end
+  list = core.stack_names(stack, add_frames, symbol._changes)
+  list.changes = symbol._changes
   if stack.id == 0 then list[1] = { ip = 0, symbol = OTHER, module = "[unknown]" } end
   cache[stack] = list
   return list

@@ -20,6 +20,7 @@
 #include "lua/symbol/lstack_table.h"
 
 #define TYPENAME "perfev.stack"
+#define NAMED_MAX (1u << 16) /* frames of a session that keep their tables, about 450 bytes each */
 
 struct l_stack {
 	const struct pev_stack *stack; /* borrowed from the stack table in user value 1 */
@@ -371,6 +372,82 @@ static int l_stack_frames(lua_State *L)
 	return 2;
 }
 
+/* Pushes the lists of named frames, by id, that were made while changes was the value at 3. */
+static void push_named(lua_State *L)
+{
+	lua_getiuservalue(L, 1, STACK_UV_STACKS);
+	if (lua_getiuservalue(L, -1, L_STACK_TABLE_UV_NAMED) == LUA_TTABLE) {
+		lua_getfield(L, -1, "changes");
+		if (lua_rawequal(L, -1, 3)) {
+			lua_pop(L, 1);
+			lua_remove(L, -2);
+			return;
+		}
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+	lua_createtable(L, 0, 1);
+	lua_pushvalue(L, 3);
+	lua_setfield(L, -2, "changes");
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, -3, L_STACK_TABLE_UV_NAMED);
+	lua_remove(L, -2);
+}
+
+/* Pushes the list that f at 2 makes of the i-th frame; keeps it in the table at 6 if f says so. */
+static void name_frame(lua_State *L, const struct pev_stack *stack, uint32_t i)
+{
+	lua_createtable(L, 1, 0);
+	lua_pushvalue(L, 2);
+	lua_pushvalue(L, -2);
+	push_frame(L, pev_stack_frame(stack, i));
+	lua_pushvalue(L, 4);
+	lua_call(L, 3, 1);
+	if (lua_toboolean(L, -1) && stack->frames[i] < NAMED_MAX) {
+		lua_pushvalue(L, -2);
+		lua_rawseti(L, 6, stack->frames[i]);
+	}
+	lua_pop(L, 1);
+}
+
+/* Pops a list and appends its items to the list at idx. */
+static void append_list(lua_State *L, int idx)
+{
+	const lua_Integer nr = (lua_Integer)lua_rawlen(L, -1);
+	lua_Integer end = (lua_Integer)lua_rawlen(L, idx);
+
+	for (lua_Integer i = 1; i <= nr; i++) {
+		lua_rawgeti(L, -1, i);
+		lua_rawseti(L, idx, ++end);
+	}
+	lua_pop(L, 1);
+}
+
+/*
+ * core.stack_names(stack, f, changes) -> list: what f(list, frame, world) appends for each frame,
+ * innermost first. If f returns true, it is not called again for that frame, in any stack, while
+ * changes stays equal.
+ */
+static int l_stack_names(lua_State *L)
+{
+	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
+	const struct pev_stack *stack = self->stack;
+
+	lua_settop(L, 3);
+	lua_getiuservalue(L, 1, STACK_UV_WORLD);
+	lua_createtable(L, (int)stack->nr, 0);
+	push_named(L);
+	for (uint32_t i = 0; i < stack->nr; i++) {
+		if (lua_rawgeti(L, 6, stack->frames[i]) != LUA_TTABLE) {
+			lua_pop(L, 1);
+			name_frame(L, stack, i);
+		}
+		append_list(L, 5);
+	}
+	lua_settop(L, 5);
+	return 1;
+}
+
 /* core.stack_length(stack) -> number of its frames, without names */
 static int l_stack_length(lua_State *L)
 {
@@ -514,6 +591,8 @@ void l_stack_register(lua_State *L)
 	lua_setfield(L, -2, "stack_class");
 	lua_pushcfunction(L, l_stack_frames);
 	lua_setfield(L, -2, "stack_frames");
+	lua_pushcfunction(L, l_stack_names);
+	lua_setfield(L, -2, "stack_names");
 	lua_pushcfunction(L, l_stack_length);
 	lua_setfield(L, -2, "stack_length");
 	lua_pushcfunction(L, l_map_at);

@@ -12,7 +12,8 @@ enum {
 	L_STACK_TABLE_UV_SEEN = 1, /* id -> perfev.stack, weak values */
 	L_STACK_TABLE_UV_CFIS,     /* list of perfev.cfi that the unwinder uses */
 	L_STACK_TABLE_UV_KEPT,     /* files that the Lua module keeps open for names */
-	L_STACK_TABLE_UV_NR = L_STACK_TABLE_UV_KEPT
+	L_STACK_TABLE_UV_NAMED,    /* lists of frames with names, by id */
+	L_STACK_TABLE_UV_NR = L_STACK_TABLE_UV_NAMED
 };
 
 /* Make the metatable perfev.stack_table. */
