@@ -1894,3 +1894,69 @@ describe("accounting", function()
     assert.equal(2, s:totals().rings)
   end)
 end)
+
+describe("the fields of samples that aggregators read", function()
+  local RAW, TID, TIME, CPU = 1 << 10, 1 << 1, 1 << 2, 1 << 7
+
+  -- The bits of sample_type, without that of the id, of an event with this callback.
+  local function asked(sample, opts, loop)
+    local s = new(opts, { sample = sample })
+    if loop then
+      s:stop()
+      for _ in s:records() do error "a record" end
+    else
+      assert(s:start())
+    end
+    local bits = k.events[1].attr.sample_type
+    if not s.finished then s:close() end
+    return bits & ~(1 << 16)
+  end
+
+  for _, case in ipairs {
+    { "a count", function() return perfev.count {} end, 0 },
+    { "a key of the record", function() return perfev.count { by = { "tid", "cpu" } } end, TID | CPU },
+    { "a list of aggregators", function() return { perfev.count { by = "tid" }, perfev.sum { value = "cpu" } } end,
+      TID | CPU },
+    { "a name, which depends on the order", function() return perfev.count { by = "comm" } end, TID | TIME },
+    { "a condition, which may read a name", function() return perfev.count { where = { "tid", ">", 1 } } end,
+      TID | TIME },
+    { "the largest keys, which depend on the order", function() return perfev.top { by = "tid" } end, TID | TIME },
+  } do
+    it("are all that the kernel writes: " .. case[1], function() assert.equal(case[3], asked(case[2]())) end)
+  end
+
+  it("come with all others at an end of a span, which another aggregator reads", function()
+    local into = perfev.quantile { where = { "cpu", "==", 0 } }
+    local bits = asked(perfev.span { start = true, stop = true, by = "tid", into = into }.stop)
+    assert.equal(TID | TIME | CPU, bits & (TID | TIME | CPU))
+  end)
+
+  it("come with the time if the session ends after a number of samples", function()
+    assert.equal(TIME, asked(perfev.count {}, { count = 5 }))
+  end)
+
+  it("come with all others if a loop or a callback in Lua reads the records", function()
+    local whole = asked(function() end)
+    assert.equal(TID | TIME | CPU, whole & (TID | TIME | CPU))
+    assert.equal(whole, asked(perfev.count {}, {}, true))
+    assert.equal(0, whole & RAW)
+  end)
+
+  it("are delivered at once without the time, and are never late", function()
+    k = sim.new { cpus = "0-1" }
+    perfev.hooks.set(k.hooks)
+    local a, times = perfev.count { by = "cpu" }, 0
+    local s = new({}, { sample = a })
+    s:event(clock_event { sample = function() times = times + 1 end })
+    assert(s:start())
+    for _, n in ipairs { 3, 4, 1, 2 } do emit(n) end
+    k.now = k.now + 200 * MS
+    emit(4)
+    emit(1)
+    s:dispatch()
+    assert.same({ 2, 1 }, { a:get(0), a:get(1) })
+    s:stop()
+    while select(2, s:dispatch()) do end -- luacheck: ignore 542
+    assert.same({ 3, 0 }, { times, s:totals().late })
+  end)
+end)

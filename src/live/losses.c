@@ -117,7 +117,8 @@ static void count_record(struct pev_session *s, const struct pev_source_record *
 		totals->lost_samples += pev_load64(record->bytes + 8, false);
 	else
 		totals->throttled += record->type == PERF_RECORD_THROTTLE;
-	if (s->config.unordered || s->drain == PEV_DRAIN_SNAPSHOT)
+	if (s->config.unordered || s->drain == PEV_DRAIN_SNAPSHOT ||
+	    (record->plan && !(record->plan->sample_type & PERF_SAMPLE_TIME)))
 		return;
 	totals->late += record->time < s->last_time;
 	s->last_time = record->time > s->last_time ? record->time : s->last_time;

@@ -17,7 +17,7 @@ static inline uint64_t time_of(const struct pev_session_ring *r, const struct pe
 {
 	uint16_t off, size = r->next_end;
 
-	if (!slot)
+	if (!slot || !(slot->plan.sample_type & PERF_SAMPLE_TIME))
 		return r->time;
 	if (r->type == PERF_RECORD_SAMPLE)
 		off = slot->plan.fixed[PEV_F_TIME];

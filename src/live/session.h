@@ -57,6 +57,7 @@ struct pev_want {
 	size_t aux_bytes;      /* of its AUX area per CPU, a power of two of pages; 0: none */
 	bool aux_optional;     /* continue without, with a note, if the PMU has no AUX area */
 	bool no_task;         /* samples do not need pid and tid */
+	bool no_cpu;          /* samples do not need the CPU */
 	bool no_time;         /* records have no time; each stays behind the one before it */
 };
 

@@ -397,7 +397,9 @@ static void add_session_defaults(struct pev_session *s, struct pev_attr *attr,
 	const uint64_t ours = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
 			      PERF_FORMAT_ID | PEV_FORMAT_LOST;
 
-	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU;
+	attr->sample_type |= PERF_SAMPLE_IDENTIFIER;
+	if (!want->no_cpu)
+		attr->sample_type |= PERF_SAMPLE_CPU;
 	if (!want->no_time)
 		attr->sample_type |= PERF_SAMPLE_TIME;
 	/* is_excluded() reads it; READ of an inherited event is per task. */

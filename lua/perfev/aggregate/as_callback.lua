@@ -127,6 +127,42 @@ function M.counts(callbacks)
   return false
 end
 
+-- Kinds that need no value, and kinds that do.
+local counting = { count = true, top = true }
+local valued = { sum = true, avg = true, min = true, max = true, stats = true, hist = true, linear = true,
+  quantile = true }
+-- Columns and values from the record itself. The others depend on earlier records: names, maps.
+local from_record = { pid = true, tid = true, cpu = true, ip = true, addr = true, period = true, weight = true }
+
+--- The fields that these callbacks read of a sample, if aggregators read all samples and nothing else is called.
+-- @tparam table callbacks
+-- @treturn ?table  as callback_fields.read() gives them: `bits` of sample_type, `has_payload`; besides `has_order`:
+--   true if the result depends on the order of the samples
+function M.reads(callbacks)
+  if next(callbacks) ~= "sample" or next(callbacks, "sample") then return nil end
+  local reads = { bits = 0 }
+  for _, one in ipairs(M.list(callbacks.sample)) do
+    local opts = M.is_aggregator(one) and M.options_of(one)
+    local names = opts and opts.by and table.move(opts.by, 1, #opts.by, 1, {})
+    -- An end of a span reads what the other aggregator of the span reads.
+    if not names or opts.word == "span" then return nil end
+    if not (counting[opts.kind] or valued[opts.kind] and opts.value) then return nil end
+    table.insert(names, opts.value)
+    local tested = opts.condition and conditions.reads(opts.condition)
+    -- The condition may read names, too.
+    reads.has_order = reads.has_order or tested ~= nil or opts.kind == "top"
+    reads.bits = reads.bits | (tested and tested.bits or 0)
+    reads.has_payload = reads.has_payload or tested ~= nil and tested.has_payload
+    for _, name in ipairs(names) do
+      local bits, payload = core.sample_field(name)
+      if not bits then return nil end
+      reads.bits, reads.has_payload = reads.bits | bits, reads.has_payload or payload ~= nil
+      reads.has_order = reads.has_order or not (payload or from_record[name])
+    end
+  end
+  return reads
+end
+
 --- The condition of the only subscriber to an event's samples, as condition.lua's tree; nil for several subscribers.
 function M.condition(callbacks)
   local one = callbacks.sample or callbacks.record

@@ -213,9 +213,20 @@ local function ask_for(spec, read)
 end
 
 local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
+local droppable = { ip = 1 << 0, tid = 1 << 1, time = 1 << 2, addr = 1 << 3, cpu = 1 << 7, period = 1 << 8 }
+
+-- Drops the default bits that the callbacks do not read.
+local function drop_unread(sample_type, reads)
+  for i = #sample_type, 1, -1 do
+    local bit = droppable[sample_type[i]]
+    if bit and reads.bits & bit == 0 or sample_type[i] == "raw" and not reads.has_payload then
+      table.remove(sample_type, i)
+    end
+  end
+end
 
 -- The defaults of perf record for the kind; nothing to sample for an event that only writes side-band records.
-local function kind_defaults(fields, found, read)
+local function kind_defaults(fields, found, read, reads)
   for name, value in pairs(found.exclude) do fields[name] = value end
   if found.carrier then
     -- An event that only writes side-band records counts nothing, so it needs no right to see the kernel.
@@ -239,6 +250,7 @@ local function kind_defaults(fields, found, read)
     fields.freq = true
     fields.sample_freq = M.DEFAULT_FREQ
   end
+  if reads and fields.sample_type then drop_unread(fields.sample_type, reads) end
   for _, bit in ipairs(found.sample_type or {}) do table.insert(fields.sample_type, bit) end
   -- With a list of fields only these are sampled; the registers that hold a payload belong to them.
   if read then fields.sample_type = read.has_payload and found.args_from and found.sample_type or nil end
@@ -368,6 +380,7 @@ function M.declare(spec, level)
   local condition, program
   if spec.where ~= nil then condition, program = where.read(spec.where, "event: where", level + 1) end
   return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read,
+           reads = not read and as_callback.reads(list) or nil,
            condition = condition, where = program, tested = condition and where.reads(condition),
            is_carrier = not text and spec.type == nil, is_every = text == EVERY }
 end
@@ -455,9 +468,9 @@ local function aux_of(decl, found, spec)
   if asked == nil and decl.callbacks.aux and is_pmu and not spec.write_backward then return DEFAULT_AUX, true end
 end
 
-local function fields_of(decl, found, spec, unit, at, has_aux)
+local function fields_of(decl, found, spec, unit, at, has_aux, reads)
   local fields = {}
-  kind_defaults(fields, found, with(decl.fields, decl.fields and decl.tested))
+  kind_defaults(fields, found, with(decl.fields, decl.fields and decl.tested), with(reads, reads and decl.tested))
   -- As in perf record: the trace counts, and arm_spe refuses a frequency.
   if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
   for name, value in pairs(found.fields) do fields[name] = value end
@@ -502,7 +515,7 @@ local function unfit_for_arm64(attr, precise_max)
   end
 end
 
-local function build_one(decl, found, unit, at)
+local function build_one(decl, found, unit, at, is_narrow)
   found.fields, found.words = found.fields or {}, found.words or {}
   local spec = M.settle(decl.spec, found.words)
   if spec.args and not found.probe then
@@ -514,7 +527,8 @@ local function build_one(decl, found, unit, at)
     return nil, ("event '%s': aux_buffer and overwrite at once; an AUX area is read as it comes"):format(decl.name),
       core.errno.EINVAL
   end
-  local ok, attr = pcall(registers.attr, fields_of(decl, found, spec, unit, at, aux_bytes ~= nil))
+  local reads = is_narrow and decl.reads or nil
+  local ok, attr = pcall(registers.attr, fields_of(decl, found, spec, unit, at, aux_bytes ~= nil, reads))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
   -- An option that the user did not set may be dropped if a PMU lacks it.
   local precise_max = found.precise_max and spec.precise_ip == nil
@@ -532,13 +546,13 @@ local function build_one(decl, found, unit, at)
   }
 end
 
-local function build_units(decl, alternative)
+local function build_units(decl, alternative, is_narrow)
   local out = {}
   for _, unit in ipairs(alternative) do
     local built = { grouped = unit.grouped, weak = unit.weak, pattern = unit.pattern, name = unit.name,
       group_name = unit.group_name }
     for i, found in ipairs(unit) do
-      local one, why, code = build_one(decl, found, unit, i)
+      local one, why, code = build_one(decl, found, unit, i, is_narrow)
       if not one then return nil, why, code end
       built[i] = one
     end
@@ -576,16 +590,22 @@ end
 
 --- True if the callbacks or the output of symbols may use the task of a sample.
 function M.needs_task(decl)
-  if not decl.fields or decl.spec.symbols then return true end
+  if not (decl.fields or decl.reads) or decl.spec.symbols then return true end
   for name in pairs(decl.callbacks) do
     if name ~= "sample" then return true end
   end
   return false
 end
 
+--- True if the result of the callbacks may depend on the order of the samples.
+function M.needs_order(decl)
+  return not decl.reads or decl.reads.has_order or decl.tested ~= nil or M.needs_task(decl)
+end
+
 --- Resolves the declaration on this machine and makes the attrs.
 -- @tparam table decl
 -- @tparam ?{string,...} events  the events of "*"
+-- @tparam[opt] boolean is_narrow  true if aggregators alone take the samples: no recording, no loop over records
 -- @treturn[1] table  the available alternatives, best first: lists of units; a unit is a list of events, with several
 --   only for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
 --   `system`, `format`, `is_tracepoint`, `cpus` (the only CPUs to open it on), `found` (of resolve.lua),
@@ -594,12 +614,12 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
-function M.builds(decl, events)
+function M.builds(decl, events, is_narrow)
   local there, why, code = find(decl, events)
   if not there then return nil, why, code end
   local out = {}
   for _, alternative in ipairs(there) do
-    local built, wrong, failed = build_units(decl, alternative)
+    local built, wrong, failed = build_units(decl, alternative, is_narrow)
     if not built then return nil, wrong, failed end
     out[#out + 1] = built
   end

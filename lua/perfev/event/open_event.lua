@@ -200,8 +200,16 @@ local function adjust_attr(self, ev, built)
   end
 end
 
+-- True if the kernel need not write more of a sample than the callbacks read.
+local function takes_fields_only(self)
+  return not (self.opts.record or self.takes_views)
+end
+
 local function add(self, ev, built, target, leader)
   local strings
+  local is_narrow, opts = takes_fields_only(self), self.opts
+  local no_time = is_narrow and not (opts.count or opts.overwrite or event.needs_order(ev.decl))
+  if no_time then self:_log(1, ev.name .. ": without time: its aggregators need no order") end
   if built.format and not self.has_strings then
     strings, self.has_strings = tracefs.strings(), true
   end
@@ -212,7 +220,8 @@ local function add(self, ev, built, target, leader)
     args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
-    no_task = not self.opts.record and not event.needs_task(ev.decl), no_time = built.spec.time == false,
+    no_task = not opts.record and not event.needs_task(ev.decl), no_cpu = is_narrow and ev.decl.reads ~= nil,
+    no_time = no_time or built.spec.time == false,
   }
 end
 
@@ -526,7 +535,7 @@ end
 -- -> true | nil, message, errno
 local function open(self, ev)
   if self.replay then return self.replay:match(ev) end
-  local there, why, code = event.builds(ev.decl, self.opts.events)
+  local there, why, code = event.builds(ev.decl, self.opts.events, takes_fields_only(self))
   if not there then return nil, why, code end
   local ok, first, errno
   for i, units in ipairs(there) do

@@ -65,6 +65,7 @@ function M.records(session, opts)
   if opts.fields then
     start_with_fields(session, opts.fields, 2)
   else
+    session.takes_views = true
     local ok, why = session:start()
     if not ok then error(why, 2) end
   end

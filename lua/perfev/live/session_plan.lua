@@ -47,7 +47,7 @@ function M.describe(session)
     -- The events of a recording need not exist on this machine.
     local there, why = nil, "as it was recorded"
     if not session.opts.input then
-      there, why = event.builds(ev.decl, session.opts.events)
+      there, why = event.builds(ev.decl, session.opts.events, not session.opts.record)
       sound = sound and (there ~= nil or ev.decl.spec.optional == true)
     end
     if not there then

@@ -122,7 +122,7 @@ static int listen(struct l_session *self, const struct pev_slot *slot,
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
  * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, no_task=,
- * no_time=}
+ * no_cpu=, no_time=}
  * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
@@ -159,6 +159,7 @@ static int l_session_add(lua_State *L)
 	listener.wanted_types =
 		l_dispatch_set_callbacks(L, 1, &self->d, index, &listener.named_types);
 	want.no_task = l_option_bool(L, 2, "no_task");
+	want.no_cpu = l_option_bool(L, 2, "no_cpu");
 	want.no_time = l_option_bool(L, 2, "no_time");
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
