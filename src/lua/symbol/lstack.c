@@ -150,6 +150,8 @@ static void forget_cfis(void *ctx)
 
 	lua_newtable(finder->L);
 	lua_setiuservalue(finder->L, finder->stacks, L_STACK_TABLE_UV_CFIS);
+	/* The collector does not see how large the images of the files are. */
+	lua_gc(finder->L, LUA_GCCOLLECT);
 }
 
 /* (frame as light userdata, world) -> perfev.cfi of the frame's file, or nil */
