@@ -456,7 +456,7 @@ describe("opening and closing", function()
     refused("session: buffer: size 'x'", function() s:configure { buffer = "x" } end)
     refused("records: fields must be a list", function() s:records { fields = "x" } end)
     refused("event: sample_period = 'x': must be", function() s:event { "cs", period = "x" } end)
-    refused("line: a brace stands alone", function() perfev.line "{" end)
+    refused("line: unpaired brace", function() perfev.line "{" end)
     refused("line: {nope}: no record", function() perfev.line "{nope}" end)
   end)
 

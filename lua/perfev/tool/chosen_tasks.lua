@@ -21,7 +21,7 @@ end
 local function find_processes(s, choice, refuse)
   local pids = set_of(choice.pid)
   for pid in pairs(choice.input and {} or pids) do
-    if not core.threads(pid) then refuse(("there is no process %d\n  try: ps -e"):format(pid)) end
+    if not core.threads(pid) then refuse(("no such process: %d\n  try: ps -e"):format(pid)) end
   end
   if choice.uid and not choice.input then
     local list, why = processes.select { uid = choice.uid }
