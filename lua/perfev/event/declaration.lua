@@ -590,7 +590,8 @@ end
 
 --- True if the callbacks or the output of symbols may use the task of a sample.
 function M.needs_task(decl)
-  if not (decl.fields or decl.reads) or decl.spec.symbols then return true end
+  local reads = decl.reads
+  if not (decl.fields or reads) or decl.spec.symbols or reads and reads.has_order then return true end
   for name in pairs(decl.callbacks) do
     if name ~= "sample" then return true end
   end
