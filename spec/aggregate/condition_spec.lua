@@ -334,7 +334,7 @@ describe("a condition", function()
     s:dispatch()
     assert.same({ 7, 10 }, switches)
     assert.same({ 0, 1 }, { forks, comms })
-    assert.equal(1, s:totals().untold) -- a fork goes neither in nor out
+    assert.equal(1, s:totals().undecided) -- a fork goes neither in nor out
   end)
 
   it("is left to us where the kernel refuses its part, and beside a filter goes with that", function()

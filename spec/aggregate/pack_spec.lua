@@ -111,7 +111,7 @@ describe("an aggregator as bytes", function()
     assert.equal(perfev.errno.E2BIG, code)
     -- A head that promises 2^40 keys, without keys.
     local empty = perfev.count { by = "k" }:pack()
-    local at = #empty - 8 - 5 -- of the number of keys: then other, two fields, memory, untold
+    local at = #empty - 8 - 5 -- of the number of keys: then other, two fields, memory, undecided
     local many = empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01" .. empty:sub(at + 1)
     why = select(2, perfev.unpack(resummed(many)))
     assert.matches("value %d of 4398046511104 is invalid", why)

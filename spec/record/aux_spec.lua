@@ -528,7 +528,7 @@ describe("an AUX record that no kernel writes", function()
       local got
       local s, event = starting_at(start, function(_, bytes) got = tostring(bytes) end)
       math.randomseed(7)
-      local untold = start
+      local unannounced = start
       for _ = 1, 400 do
         local tail = u64(event, AUX_TAIL)
         local head = tail + math.random(0, PAGE)
@@ -544,9 +544,9 @@ describe("an AUX record that no kernel writes", function()
         end
         tail = tail + math.max(0, math.min(offset + size - tail, head - tail))
         -- Bytes without a record when the ring was last empty are left out.
-        tail = tail + math.max(0, math.min(untold - tail, head - tail))
+        tail = tail + math.max(0, math.min(unannounced - tail, head - tail))
         assert.equal(tail, u64(event, AUX_TAIL))
-        untold = head
+        unannounced = head
       end
       s:close()
     end

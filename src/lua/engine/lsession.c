@@ -757,7 +757,7 @@ static int l_session_totals(lua_State *L)
 	set_count(L, "throttled", totals.throttled);
 	set_count(L, "unjoined", self->engine.deferred.unjoined);
 	set_count(L, "excluded", self->engine.excluded);
-	set_count(L, "untold", self->d.undecided);
+	set_count(L, "undecided", self->d.undecided);
 	set_count(L, "aux_bytes", totals.aux_bytes);
 	set_count(L, "aux_skipped", totals.aux_skipped);
 	set_count(L, "aux_truncated", totals.aux_truncated);
