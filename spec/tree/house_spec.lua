@@ -212,9 +212,7 @@ describe("the house", function()
     local long = {}
     for path in run.capture("find src lua -name '*.[ch]' -o -name '*.lua'"):gmatch "[^\n]+" do
       local _, lines = read(path):gsub("\n", "")
-      -- The live session, in C and as a userdata, is being divided.
-      local is_known = path:find "session%.c$"
-      if lines > 900 and not is_known then long[#long + 1] = path .. ": " .. lines end
+      if lines > 900 then long[#long + 1] = path .. ": " .. lines end
     end
     assert.same({}, long)
   end)
