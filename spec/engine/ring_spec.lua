@@ -184,6 +184,23 @@ describe("a ring", function()
     end)
   end
 
+  it("delivers the records before a corrupt one in pieces, and counts the corrupt one once", function()
+    local got = {}
+    local s, event = open(function(r) got[#got + 1] = #r.bytes end)
+    for _, size in ipairs { 64, 72, 80 } do k:push(event, record_of(size, event)) end
+    k:push(event, string.pack("=I4I2I2", 9, 0, 7) .. ("x"):rep(56))
+    for i = 1, 3 do
+      assert.equal(1, (s:dispatch(1)))
+      assert.equal(i, #got)
+    end
+    s:dispatch()
+    k:push(event, record_of(64, event))
+    s:dispatch()
+    assert.same({ 64, 72, 80, 64 }, got)
+    assert.same({ 1, 4 }, { s:totals().corrupt, s:totals().records })
+    s:close()
+  end)
+
   it("resynchronises when head has run past what the ring holds", function()
     local n = 0
     local s, event = open(function() n = n + 1 end)
