@@ -573,7 +573,8 @@ local live_only = {
 local function check_input(opts, found)
   if not opts.input then
     local time = opts.from and "--from" or opts.to and "--to"
-    return time and ("%s without -i\n  times select records of a recording\n  try: -i FILE, or -d"):format(time)
+    if time then return ("%s without -i\n  times select records of a recording\n  try: -i FILE, or -d"):format(time) end
+    return opts.jobs and "--jobs without -i\n  only a recording is read on threads\n  try: -i FILE" or nil
   end
   local flag = found.command and "-- COMMAND"
   for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end

@@ -519,6 +519,7 @@ rows["Recordings"] = {
   ["times without a recording"] = each(
     instead("duration", opening("vm", { clock }, { tid = TASK, duration = "1s" })),
     instead("or input", replaying { input = "perf.data", from = "+1s" })),
+  ["threads without a recording"] = instead("input = FILE", replaying { input = "perf.data", jobs = 2 }),
   ["times the wrong way round"] = instead("the other way round",
     replaying { input = "perf.data", from = "25%", to = "75%" }),
   ["recording a recording"] = instead("without record", replaying { input = "perf.data" }),

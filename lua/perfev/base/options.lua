@@ -92,6 +92,7 @@ function M.selects_comm(opts) return opts.all_cpus and opts.comm ~= nil and not 
 local conflicts = {
   { "from", without = "input", "only a recording has times to select from", "duration, or input" },
   { "to", without = "input", "only a recording has times to select from", "duration, or input" },
+  { "jobs", without = "input", "only a recording is read on threads", "input = FILE" },
   { "record", with = "input", "it is recorded already", "without record" },
   { "record", with = "overwrite", "a recording needs every record, and overwritten ones are read by snapshots alone",
     "without one of them" },
