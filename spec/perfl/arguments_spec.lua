@@ -44,7 +44,7 @@ local function each_named(name, f)
   assert.same({}, wrong)
 end
 
-describe("every attr field takes or refuses by its name", function()
+describe("every attr field is accepted or refused by its name:", function()
   for _, field in ipairs(core.attr_fields()) do
     it(field.name .. " in an attr", function()
       each_named(field.name, function(value) return core.attr_new { [field.name] = value } end)
@@ -74,7 +74,7 @@ describe("every attr field takes or refuses by its name", function()
   end
 end)
 
-describe("every option takes or refuses by its name", function()
+describe("every option is accepted or refused by its name:", function()
   for _, name in ipairs(options.names) do
     it(name .. " of a session", function()
       each_named(name, function(value) return perfev.session { [name] = value } end)
@@ -128,7 +128,7 @@ describe("every option takes or refuses by its name", function()
   end
 end)
 
-describe("an option's name that is a table", function()
+describe("an option whose name is a table", function()
   local declared = {
     session = perfev.session, counter = perfev.counter, group = perfev.group, count = perfev.count, sum = perfev.sum,
     hist = perfev.hist, top = perfev.top, span = perfev.span, profile = perfev.profile,
@@ -153,7 +153,7 @@ describe("an integer of 64 bits", function()
   local all = { 0, 1, math.maxinteger, math.mininteger, -1, 0x8000000000000001 }
   local wide = { "config", "sample_period", "bp_addr", "bp_len", "sig_data", "sample_regs_user" }
 
-  it("is the same bits in an attr, and in the attr that the kernel gets", function()
+  it("keeps its bits in an attr and in the attr that the kernel receives", function()
     for _, value in ipairs(all) do
       for _, name in ipairs(wide) do
         local attr = core.attr_new { [name] = value }
@@ -165,7 +165,7 @@ describe("an integer of 64 bits", function()
     end
   end)
 
-  it("is the same bits in a record, encoded and decoded", function()
+  it("keeps its bits in an encoded and decoded record", function()
     local spec = { sample_type = { "ip", "addr", "period", "id", "identifier", "time" } }
     local d = perfev.decoder(spec)
     for _, value in ipairs(all) do
@@ -176,7 +176,7 @@ describe("an integer of 64 bits", function()
     end
   end)
 
-  it("is a count as the kernel has it, which math.ult compares", function()
+  it("is the kernel's count, which math.ult compares", function()
     local read = k.hooks.read
     k.hooks.read = function(fd, len)
       if k.fds[fd] and k.fds[fd].kind == "event" then return string.pack("=i8i8i8", k.told, 10, 10) end
@@ -194,8 +194,8 @@ describe("an integer of 64 bits", function()
   end)
 end)
 
-describe("a whole number that is a float", function()
-  it("is the integer, wherever one is asked for", function()
+describe("a float without a fraction", function()
+  it("is accepted as an integer by options and attr fields", function()
     local s <close> = perfev.session { count = 2.0, tid = { 7.0 } }
     assert.same({ 2, { 7 } }, { s.opts.count, s.opts.tid })
     assert.error_matches(function() perfev.session { count = 2.5 } end, "count must be an integer above 0, not 2.5")
@@ -213,8 +213,8 @@ describe("a whole number that is a float", function()
   end)
 end)
 
-describe("the table of an event", function()
-  it("is read once: callbacks that are changed later, or while they run, stay as they were", function()
+describe("a table of options", function()
+  it("is read once: callbacks that change later, or while they run, have no effect", function()
     local got = {}
     local spec = { type = 1, config = 0, sample_period = 1, comm = true, task = true }
     function spec.sample()
@@ -234,7 +234,7 @@ describe("the table of an event", function()
     assert.same({ "first", "first", "first" }, got)
   end)
 
-  it("is asked raw, as a counter's and a session's are: no metamethod of it runs", function()
+  it("of an event or a session is read without calling its metamethods", function()
     local s <close> = perfev.session(trap { tid = 7 })
     local spec = trap { type = 1, config = 0, sample_period = 3, sample = function() end }
     assert(s:event(spec))
@@ -245,7 +245,7 @@ describe("the table of an event", function()
     assert.same({ "page-faults" }, c:names())
   end)
 
-  it("is asked raw, and so are the lists in it, where other things are made", function()
+  it("of an aggregator, a span or their lists is read without calling its metamethods", function()
     local into = perfev.hist(trap { low = 0, high = 10, step = 1, by = trap { "comm" }, title = "t" })
     assert.same({ "comm" }, into:spec().by)
     local span = perfev.span(trap { start = true, stop = true, by = trap { "tid" }, into = into })
@@ -259,7 +259,7 @@ describe("the table of an event", function()
     assert.is_nil((perfev.open("/nonexistent", trap { window = 3 })))
   end)
 
-  it("has functions in a callback's place, or true and false for the field of that name", function()
+  it("accepts a function as a callback, or true and false as the field of that name", function()
     local s <close> = perfev.session { tid = 7 }
     for _, name in ipairs { "sample", "lost", "record", "comm", "exit" } do
       for _, value in ipairs { 1, "f", {}, coroutine.create(print) } do
@@ -270,7 +270,7 @@ describe("the table of an event", function()
 end)
 
 -- The error is at the caller's file and line, in the caller's words.
-describe("a mistake is told at the caller's line", function()
+describe("a mistake is reported at the line of the caller:", function()
   local mistakes = {
     -- options
     { 'perfev.session { pdi = 3 }', "unknown option 'pdi' %(did you mean 'pid'%?%)" },
@@ -409,8 +409,8 @@ describe("a mistake is told at the caller's line", function()
   end
 end)
 
-describe("what an event cannot have", function()
-  it("is refused when it is opened: arguments of what is no probe", function()
+describe("the start of a session", function()
+  it("refuses args on an event that is not a probe", function()
     local s <close> = perfev.session { tid = 7 }
     s:event { "page-faults", args = { "n:int" }, sample = print }
     local ok, why, code = s:start()
@@ -420,7 +420,7 @@ describe("what an event cannot have", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is told of a watched descriptor: a file's is always ready", function()
+  it("refuses to watch the descriptor of a file, with the cause", function()
     local add = k.hooks.epoll_ctl
     k.hooks.epoll_ctl = function(epfd, op, fd, ...)
       if fd == 99 then return nil, perfev.errno.EPERM end
@@ -432,7 +432,7 @@ describe("what an event cannot have", function()
 end)
 
 describe("a thread's number", function()
-  it("that no thread can have is nobody's, and not that of its lower bits", function()
+  it("above the kernel's range is unknown, not truncated to its lower bits", function()
     local s <close> = perfev.session { tid = 7 }
     s:event { "cpu-clock", sample = print }
     assert(s:start())

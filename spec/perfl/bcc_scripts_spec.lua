@@ -62,14 +62,14 @@ local WAITS = [[
   switch(200, 1, 9, 0, 0) switch(210, 1, 0, 0, 9)]]
 
 describe("runqlat", function()
-  it("has every wait for a CPU: of those that were woken, are new, or were preempted", function()
+  it("measures every wait for a CPU: after a wakeup, a fork or a preemption", function()
     local text = output_of(WAITS, "runqlat")
     assert.matches("^run queue latency\n@ %(us%):\n", text)
     assert.same({ "[2, 4) 1", "[8, 16) 1", "[16, 32) 1", "[64, 128) 1" }, buckets(text))
     assert.is_nil(text:find("not counted", 1, true))
   end)
 
-  it("goes by the wakeups that a recording has: perf sched record's, or what perf record was told to", function()
+  it("uses the wakeups in a recording: those of perf sched record or of chosen events", function()
     local FORMAT = "name: %s\nID: %d\nformat:\n\tfield:int pid;\toffset:0;\tsize:4;\tsigned:1;\n"
       .. "\tfield:int prev_pid;\toffset:4;\tsize:4;\tsigned:1;\n"
       .. "\tfield:int prev_state;\toffset:8;\tsize:4;\tsigned:1;\n"
@@ -102,7 +102,7 @@ describe("runqlat", function()
     end
   end)
 
-  it("has one for each name or thread, in the unit that is asked for", function()
+  it("prints a histogram for each name or thread, in the unit of --unit", function()
     local text = output_of(WAITS, "-j", "runqlat", "--per", "comm", "--unit", "ns")
     local sums = {}
     for line in text:gmatch "[^\n]+" do
@@ -114,7 +114,7 @@ describe("runqlat", function()
 end)
 
 describe("cpudist", function()
-  it("has how long each had its CPU, and with --off how long it had none", function()
+  it("measures time on a CPU, and time off a CPU with --off", function()
     -- on: app 27 and 20, helper 20, disker 30; off: app 20, disker 10, helper for ever
     local text = output_of(WAITS, "cpudist", "--per", "comm")
     assert.same({ "[16, 32) 1", "[16, 32) 1", "[16, 32) 2" }, buckets(text))
@@ -135,7 +135,7 @@ local REQUESTS = [[
   block(600, 9, "rq_issue", 256, 512, A, "R") block(700, 0, "rq_complete", 999, 512, A, "R")]]
 
 describe("biolatency", function()
-  it("has how long each request took the device, of all or of each disk and kind", function()
+  it("measures the time of each request on the device, in total or per disk and kind", function()
     assert.same({ "[8, 16) 2", "[256, 512) 1" }, buckets(output_of(REQUESTS, "biolatency")))
     local text = output_of(REQUESTS, "biolatency", "-D", "-F", "--unit", "ns")
     local heads = {}
@@ -145,13 +145,13 @@ describe("biolatency", function()
     assert.matches("\n1 stop without a start: not counted\n1 start without a stop: not counted\n$", text)
   end)
 
-  it("begins in the system's queue with --queued", function()
+  it("starts at the system's queue with --queued", function()
     assert.same({ "[256, 512) 1" }, buckets(output_of(REQUESTS, "biolatency", "--queued")))
   end)
 end)
 
 describe("biosnoop", function()
-  it("has a line for each request, of who made it", function()
+  it("prints a line for each request with the task that made it", function()
     local text = output_of(REQUESTS, "biosnoop", "-Q")
     local lines = {}
     for line in text:gmatch "[^\n]+" do
@@ -174,13 +174,13 @@ describe("killsnoop", function()
     k:after(50000, function() k:ring(0):push({ type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)]]
   local head = "     TIME(s)     PID COMM             SIG          TPID RESULT\n"
 
-  it("has a line for each signal, and whether it went", function()
+  it("prints a line for each signal with its result", function()
     assert.equal(head .. "    0.000000       7 app              SIGTERM         8 0\n"
       .. "    0.000010       8 helper           SIGKILL        -1 ESRCH\n"
       .. "    0.000020       9 disker           SIGKILL         9 -\n", output_of(kills, "killsnoop"))
   end)
 
-  it("has those of one signal, or those that failed", function()
+  it("selects one signal, or the signals that failed", function()
     assert.equal(head .. "    0.000000       7 app              SIGTERM         8 0\n",
       output_of(kills, "killsnoop", "-s", "15"))
     assert.equal(head .. "    0.000000       8 helper           SIGKILL        -1 ESRCH\n",
@@ -188,9 +188,9 @@ describe("killsnoop", function()
   end)
 end)
 
-describe("a script of tasks that wait", function()
+describe("a script that measures how tasks wait", function()
   for _, words in ipairs { { "offcputime" }, { "offwaketime" }, { "wakeuptime" }, { "latency", "runqueue" } } do
-    it(("wants every CPU (%s)"):format(words[1]), function()
+    it(("needs every CPU (%s)"):format(words[1]), function()
       local r = run { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", table.unpack(words) }
       assert.same({ 2, "", words[1] .. ": a task that leaves one of these CPUs may come back on another\n"
         .. "  try: -a, or -p\n" }, { r.code, r.out, r.err })
@@ -198,9 +198,9 @@ describe("a script of tasks that wait", function()
   end
 end)
 
-describe("a script that joins who sleeps and who is woken", function()
+describe("a script that joins a sleep with its wakeup", function()
   for _, name in ipairs { "offwaketime", "wakeuptime" } do
-    it(("is refused where a container has numbers of its own (%s)"):format(name), function()
+    it(("is refused in a container with its own pids (%s)"):format(name), function()
       local world = machine.path(dir, [[k.links["/proc/self/ns/pid"] = "pid:[4026532178]"]])
       local r = run { run.perfl, "--sim", world, "-p", "7", name }
       assert.equal(2, r.code, r.err)
@@ -210,15 +210,15 @@ describe("a script that joins who sleeps and who is woken", function()
 end)
 
 describe("cpudist", function()
-  it("is of some CPUs, too", function()
+  it("measures only the CPUs of -C", function()
     local text = machine.quiet("--sim", machine.path(dir, WAITS), "-C", "0", "cpudist")
     assert.same({ "[16, 32) 3" }, buckets(text))
   end)
 end)
 
-describe("a script that joins what happens on any CPU", function()
+describe("a script that joins events of any CPU", function()
   for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
-    it(("wants -a (%s)"):format(name), function()
+    it(("requires -a (%s)"):format(name), function()
       -- With -C only those that begin and end on that CPU.
       local words = { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", name, name == "cpudist" and "--off" or nil }
       local r = run(words)
@@ -239,7 +239,7 @@ describe("a script that watches the machine and counts some of its tasks", funct
     return { row.value.count, row.value.sum }
   end
 
-  it("counts those of a name: their waits are told, and ended, by others", function()
+  it("counts the tasks of a name, though other tasks start and end their waits", function()
     assert.same({ 2, 23000 }, counted("--comm", "app", "runqlat", "--unit", "ns"))
     assert.same({ 2, 80000 }, counted("--comm", "d*", "runqlat", "--unit", "ns"))
     assert.same({ 2, 47000 }, counted("--comm", "app", "cpudist", "--unit", "ns"))
@@ -247,7 +247,7 @@ describe("a script that watches the machine and counts some of its tasks", funct
     assert.same({}, counted("--comm", "nobody", "cpudist"))
   end)
 
-  it("counts those of a process or a thread", function()
+  it("counts the tasks of a process or a thread", function()
     for _, flag in ipairs { "-p", "-t" } do
       assert.same({ 2, 23000 }, counted(flag, "7", "runqlat", "--unit", "ns"))
       assert.same({ 1, 20000 }, counted(flag, "8", "cpudist", "--unit", "ns"))
@@ -257,7 +257,7 @@ describe("a script that watches the machine and counts some of its tasks", funct
     assert.same({ 2, "", "cpudist: no such process: 999\n  try: ps -e\n" }, { r.code, r.out, r.err })
   end)
 
-  it("counts the same of a recording", function()
+  it("counts the same in a recording", function()
     local FORMAT = "name: %s\nID: %d\nformat:\n\tfield:char comm[8];\toffset:0;\tsize:8;\tsigned:0;\n"
       .. "\tfield:int pid;\toffset:8;\tsize:4;\tsigned:1;\n"
       .. "\tfield:char prev_comm[8];\toffset:12;\tsize:8;\tsigned:0;\n"
@@ -299,7 +299,7 @@ describe("a script that watches the machine and counts some of its tasks", funct
     end
   end)
 
-  it("names the thread or the task where a histogram is of each", function()
+  it("names the thread or the task of each histogram", function()
     local text = machine.quiet("--sim", machine.path(dir, WAITS), "--comm", "app", "cpudist", "--per", "comm")
     assert.matches("^on%-CPU time\n@%[app%] %(us%):\n", text)
     assert.equal(1, select(2, text:gsub("@%[", "")))

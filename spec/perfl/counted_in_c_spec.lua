@@ -201,7 +201,7 @@ local twins = {
   ["syscount -P -c"] = calls("r.pid << 32 | args.id", "%7s %-16s %-28s %12s", "pid, comm, call, n"),
 }
 
-describe("a script that counts in C prints what its twin with callbacks prints:", function()
+describe("a script that counts in C prints the same as its twin with callbacks:", function()
   for words, twin in pairs(twins) do
     it(words, function()
       local list = {}
@@ -215,7 +215,7 @@ end)
 
 describe("a script that counts system calls", function()
   -- The same of its table and of -j: "NAME COUNT", in their order.
-  it("has a line of JSON for each row with -j", function()
+  it("prints a line of JSON for each row with -j", function()
     for words, columns in pairs { syslat = { "call" }, syscount = { "call" }, ["syscount -P"] = { "pid", "comm" },
                                   ["syscount -P -c"] = { "pid", "comm", "call" } } do
       local list, rows, objects = {}, {}, {}
@@ -238,7 +238,7 @@ describe("a script that counts system calls", function()
 end)
 
 describe("trace", function()
-  it("shows a number by the type that it was given", function()
+  it("prints a number by its declared type", function()
     local seen = {}
     for kind, minus_one in pairs { long = "-1", ulong = "18446744073709551615", ptr = "0xffffffffffffffff" } do
       local text = output_of("trace", "kretprobe:vfs_read", "$retval:" .. kind)
@@ -266,7 +266,7 @@ local reasons = {
 describe("a script", function()
   for path in run.capture("ls scripts/*.lua"):gmatch "[^\n]+" do
     local name = path:match "([%w_]+)%.lua$"
-    it(name .. " has no callback in Lua but for a reason", function()
+    it(name .. " has a Lua callback only for a listed reason", function()
       local text = assert(run.slurp(path))
       local has = text:find "function[ %w_]*%(r[,)]" ~= nil
       for callback in pairs(asks) do has = has or text:find("%f[%w_]" .. callback .. " = function%(") ~= nil end

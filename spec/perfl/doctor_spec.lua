@@ -27,7 +27,7 @@ local function check(found, name)
 end
 
 describe("the doctor", function()
-  it("finds by opening what an ordinary user may do, what not, and why not", function()
+  it("finds by opening events the rights of an ordinary user, with the cause of each refusal", function()
     local found = look("unprivileged", function(k)
       k.files["/proc/1/status"] = "Name:\tinit\nUid:\t0\t0\t0\t0\n"
       k.files["/proc/mounts"] = "tracefs /sys/kernel/tracing tracefs rw 0 0\n"
@@ -45,7 +45,7 @@ describe("the doctor", function()
     assert.is_true(found.default_job.ok)
   end)
 
-  it("says what root may and what CAP_PERFMON alone gives", function()
+  it("shows the rights of root and of CAP_PERFMON alone", function()
     local found = look "unprivileged"
     for _, one in ipairs(found.rights) do
       if one.name ~= "uprobes" then assert.is_true(one.root, one.name) end
@@ -60,7 +60,7 @@ describe("the doctor", function()
     assert.is_true(right(found, "tracepoints").perfmon)
   end)
 
-  it("finds tracefs closed where its directories can be read and its files cannot", function()
+  it("reports that tracefs is closed if its directories are readable and its files are not", function()
     local id = "/sys/kernel/tracing/events/sched/sched_switch/id"
     local found = look("vm", function(k) k.files[id] = E.EACCES end)
     assert.same({ false, "sudo mount -o remount,gid=GID,mode=750 /sys/kernel/tracing" },
@@ -75,7 +75,7 @@ describe("the doctor", function()
     end)
   end)
 
-  it("tries a breakpoint on the kernel's memory on a CPU, where a task can have none", function()
+  it("tries a breakpoint on the kernel's memory on a CPU if a task cannot have one", function()
     local k
     local found = look("vm", function(kernel)
       k = kernel
@@ -86,7 +86,7 @@ describe("the doctor", function()
     assert.is_false(right(k:with(perfev.doctor), "kernel breakpoints").you)
   end)
 
-  it("tells a job that cannot run, why, and what to do", function()
+  it("reports a default job that cannot run, the cause and the remedy", function()
     local found = look "locked_down"
     assert.is_false(found.default_job.ok)
     assert.equal(E.EACCES, found.default_job.errno)
@@ -95,7 +95,7 @@ describe("the doctor", function()
     assert.equal("paranoid 4 refuses all", right(found, "user side").why)
   end)
 
-  it("tells seccomp from want of rights", function()
+  it("distinguishes a seccomp filter from missing rights", function()
     local found = look("vm", function(k)
       k.files["/proc/self/status"] = "Name:\tx\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nSeccomp:\t2\n"
       k.refuse = function() return E.EPERM end
@@ -106,7 +106,7 @@ describe("the doctor", function()
     assert.is_false(found.default_job.ok)
   end)
 
-  it("finds what the machine has, and what would mend what it has not", function()
+  it("lists the abilities of the machine and a remedy for each missing one", function()
     local found = look "vm"
     assert.same({ false, "none: the VM's host gives it no PMU", "the event cpu-clock" },
       { check(found, "counters").ok, check(found, "counters").text, check(found, "counters").fix })
@@ -123,7 +123,7 @@ describe("the doctor", function()
     assert.matches("^sudo mount %-o remount", check(found, "tracefs").fix)
   end)
 
-  it("holds the limits against what a run of the usual size needs", function()
+  it("compares the limits with the needs of an ordinary run", function()
     local function set(path, text)
       return function(k)
         k.files[path] = text
@@ -143,7 +143,7 @@ describe("the doctor", function()
     assert.equal("sudo sysctl kernel.perf_event_max_stack=127", check(found, "stack depth").fix)
   end)
 
-  it("sees whether the kernel's symbols are shown", function()
+  it("checks whether the kernel shows its symbols", function()
     local function kallsyms(text, level, world)
       return check(look(world or "vm", function(k)
         k.files["/proc/kallsyms"] = text
@@ -160,7 +160,7 @@ describe("the doctor", function()
       kallsyms("0000000000000000 T _text\n", "1\n", "unprivileged").fix)
   end)
 
-  it("fits on a screen of 24 lines of 80 columns, in every ready-made world", function()
+  it("fits on a screen of 24 lines of 80 columns in every simulated world", function()
     for _, world in ipairs(sim.worlds) do
       local lines, write = {}, io.write
       local k = sim.new { world = world }
@@ -193,7 +193,7 @@ describe("JSON", function()
     assert.error_matches(function() json.encode(print) end, "json: cannot encode a function")
   end)
 
-  it("keeps the values of keys that are numbers, and what is an object when it is empty", function()
+  it("keeps the values of numeric keys, and prints an empty object as {}", function()
     assert.equal('{"2":3,"a":1}', json.encode { a = 1, [2] = 3 })
     assert.equal("[{},[]]", json.encode { json.object {}, {} })
   end)

@@ -56,7 +56,7 @@ describe("a word of other tools", function()
     assert.matches("unknown option '%-%-nothing'\n  stat has ", told("stat", "--nothing", "--", "true"))
   end)
 
-  it("that is an interval and a count becomes a duration", function()
+  it("that is an interval and a count is answered with -d", function()
     assert.equal("perfl: too many arguments\n  -d sets the duration\n  try: perfl -a -d 10s runqlat\n",
       perfl("runqlat", "1", "10").err)
     assert.matches("\n  try: perfl funclatency libc:read %-%- sleep 1\n",
@@ -105,7 +105,7 @@ describe("events without a callback, and aggregators that were not printed", fun
     assert.equal("K  COUNT\nx      1\n", told "a:add(2, 'y') a:rows()")
   end)
 
-  it("is told of an aggregator that is printed by its name", function()
+  it("are described, with a hint at a:print(), if the script passes an aggregator to print()", function()
     local r = perfl("-e", "local a = count { by = 'k' } print(a) a:add(1, 'x') print(a) a:rows()")
     assert.equal("aggregator of 0 keys: a:print() shows them\naggregator of 1 key: a:print() shows it\n", r.out)
   end)

@@ -36,7 +36,7 @@ local function each_order(list, fn, n)
   end
 end
 
-describe("the script among the words", function()
+describe("the script on the command line", function()
   local cases = {
     { "syscount", "syscount", "" },
     { "-a syscount", "syscount", "" },
@@ -66,7 +66,7 @@ describe("the script among the words", function()
     end)
   end
 
-  it("is one too where -e has events before it, and else -e is Lua", function()
+  it("may follow -e EVENTS; after -e with Lua, no script is looked for", function()
     local function of(...)
       local found = options.scan({ ... }, exists)
       return { found.script or false, found.chunks or false, found.events or false }
@@ -84,28 +84,28 @@ describe("the script among the words", function()
     assert.same({ "cs" }, parse("-e cs ./my.lua").events)
   end)
 
-  it("is not sought behind --", function()
+  it("is not looked for after --", function()
     local found = scan("-a -- syscount -v --help")
     assert.is_nil(found.script)
     assert.is_nil(found.help)
     assert.same({ "syscount", "-v", "--help" }, found.command)
   end)
 
-  it("is the chunk of -e, and every plain word an argument of it", function()
+  it("may be a chunk of -e, and then every plain word is its argument", function()
     local found = options.scan({ "x", "-e", "print(1)", "-a", "-eprint(2)", "y" }, exists)
     assert.is_nil(found.script)
     assert.same({ "print(1)", "print(2)" }, found.chunks)
     assert.same({ "x", "y" }, found.rest)
   end)
 
-  it("is none that stands behind a chunk", function()
+  it("cannot follow a chunk", function()
     local found = options.scan({ "-e", "print(1)", "syscount", "-e", "print(2)" }, exists)
     assert.is_nil(found.script)
     assert.same({ "print(1)", "print(2)" }, found.chunks)
     assert.same({ "syscount" }, found.rest)
   end)
 
-  it("is known together with what must be known before it runs", function()
+  it("is found together with the options that apply before it runs", function()
     local found = scan("syscount -v --help --i-trust-this")
     assert.is_true(found.help)
     assert.is_true(found.trust)
@@ -125,7 +125,7 @@ describe("options before and after NAME", function()
     chunks = {},
   }
 
-  it("mean the same in every order", function()
+  it("have the same effect in every order", function()
     local nr = 0
     each_order({ "-a", "-d 1500ms", "-vvn 7", "--top 5", "-P", "syscount ev" }, function(parts)
       local found = scan(table.concat(parts, " ") .. " -- ls -a")
@@ -139,7 +139,7 @@ describe("options before and after NAME", function()
     assert.equal(720, nr)
   end)
 
-  it("mean the same written apart, joined, and with =", function()
+  it("have the same effect when written separately, joined or with =", function()
     for _, line in ipairs { "-ad1500ms -vvn7 --top=5 -P syscount ev",
       "-vavn 7 syscount -Pd1500ms ev --top 5", "syscount ev --top=5 -Pavvn7 -d 1500ms" } do
       local opts, values = parse(line, spec)
@@ -148,7 +148,7 @@ describe("options before and after NAME", function()
     end
   end)
 
-  it("are perfl's alone when the script declares none, and the other words the script's", function()
+  it("belong to perfl if the script declares none, and the other words to the script", function()
     each_order({ "-a", "-d 1s", "syscount x", "y" }, function(parts)
       local line = table.concat(parts, " ")
       local found = scan(line)
@@ -161,7 +161,7 @@ describe("options before and after NAME", function()
     end)
   end)
 
-  it("gather what may be given again", function()
+  it("collect values that may be given repeatedly", function()
     local opts = parse("-p 3,4 syscount -p 9 -t 5-7 -C 0-1,3")
     assert.same({ 3, 4, 9 }, opts.pids)
     assert.same({ 5, 6, 7 }, opts.tids)
@@ -198,7 +198,7 @@ describe("a command without --", function()
     { "syscount -P", "syscount -P" },
   }
   for _, case in ipairs(cases) do
-    it(("begins where it does in '%s'"):format(case[1]), function()
+    it(("begins at the expected word in '%s'"):format(case[1]), function()
       local head, command, found = split(case[1], flags)
       assert.same({ case[2], case[3] }, { head, command })
       assert.is_nil(found.help)
@@ -206,20 +206,20 @@ describe("a command without --", function()
     end)
   end
 
-  it("is none where the script takes words", function()
+  it("is not split off if the script accepts words", function()
     local head, command = split("syscount x ls", { { "kinds", args = "*" }, { "-P" } })
     assert.same({ "syscount x ls" }, { head, command })
     assert.equal("ls", select(2, split("syscount x -- ls", { { "kinds", args = "*" } })))
   end)
 
-  it("follows -e, whose text keeps its words", function()
+  it("may follow -e, whose text is not split", function()
     local found = options.take_command(options.scan({ "-e", "-- a b", "grep", "-e", "-- c d" }, exists), nil, exists)
     assert.same({ "-- a b" }, found.chunks)
     assert.same({ "grep", "-e", "-- c d" }, found.command)
   end)
 end)
 
-describe("a verb among the words", function()
+describe("a verb on the command line", function()
   local verbs = { record = true, list = true }
 
   local function verb(...)
@@ -227,14 +227,14 @@ describe("a verb among the words", function()
     return found.verb, found.verb_words and table.concat(found.verb_words, " ")
   end
 
-  it("has the options before it, too", function()
+  it("receives the options before it, too", function()
     assert.same({ "record", "-q -F 99 ls -q" }, { verb("-q", "record", "-F", "99", "ls", "-q") })
     assert.same({ "record", "-F 99 -g -- ls" }, { verb("-F", "99", "-g", "record", "--", "ls") })
     assert.same({ "record", "-e cycles -e faults" }, { verb("-e", "cycles", "record", "-e", "faults") })
     assert.same({ "list", "-j x" }, { verb("-j", "list", "x") })
   end)
 
-  it("is none behind a script or --, nor an option's value, nor, but record, behind -e", function()
+  it("is not recognised after a script or --, as an option's value or, except record, after -e", function()
     assert.is_nil(verb("syscount", "record"))
     assert.is_nil(verb("-a", "--", "record"))
     assert.is_nil(verb("-o", "record", "syscount"))
@@ -249,7 +249,7 @@ describe("a command line is refused", function()
     for _, part in ipairs { ... } do assert.is_truthy(why:find(part, 1, true), why) end
   end
 
-  it("for an option that neither knows, naming both's", function()
+  it("for an unknown option, with the options of perfl and of the script", function()
     refused("syscount --nope", { { "--top -T" } }, "unknown option '--nope'",
       "syscount has --top -T", "perfl has -a -C --cpu -p --pid")
     refused("syscount --nope", nil, "syscount has no options")
@@ -257,7 +257,7 @@ describe("a command line is refused", function()
     refused("syscount -e x", { { "--top -T" } }, "'syscount' has no option '-e'", "before all other words")
   end)
 
-  it("with the nearest option", function()
+  it("with the nearest option as a suggestion", function()
     refused("syscount --stric", { { "--top" } }, "--strict")
     refused("syscount --tup 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
     refused("syscount --dry", nil, "unknown option '--dry'; Did you mean '--dry-run'?\nsyscount has")
@@ -265,19 +265,19 @@ describe("a command line is refused", function()
     refused("syscount --tops 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
   end)
 
-  it("with what perf's name of an option is here", function()
+  it("with perfl's option for an option of perf", function()
     refused("syscount --all-cpus", nil, "unknown option '--all-cpus'; Did you mean '-a'?")
     refused("syscount --output x", nil, "Did you mean '-o'?")
   end)
 
-  it("for one letter without all others, and for a number that was to be a value with how", function()
+  it("for an unknown letter, and for a value that begins with a dash, with a remedy", function()
     local _, why = parse("syscount -y")
     assert.matches("^unknown option '%-y'\nsyscount has", why)
     _, why = parse("syscount -d -1")
     assert.matches("^unknown option '%-1'\nwrite a value that begins with a dash after =, as in %-%-name=%-1\n", why)
   end)
 
-  it("without letting the terminal obey it", function()
+  it("with the terminal's control characters escaped", function()
     refused("syscount --\27[31m", nil, "--\\x1b[31m")
   end)
 
@@ -306,7 +306,7 @@ describe("a command line is refused", function()
       "\ntry: perfl syscount x -- a")
   end)
 
-  it("when the words contradict each other", function()
+  it("when options contradict each other", function()
     refused("-a -p 1 syscount", nil, "choose one")
     refused("-a --uid root syscount", nil, "-a and --uid at once", "the processes that run now", "try: without -a")
     assert.equal("work*", parse("-a --comm work* syscount").comm)
@@ -323,13 +323,13 @@ describe("a command line is refused", function()
     refused("syscount --", nil, "no command after --")
   end)
 
-  it("when it cannot be told which word is the script", function()
+  it("when a word may be the script or an option's value", function()
     refused("--name syscount tpoint", { { "--name", type = "string" } }, "put it first")
   end)
 end)
 
 describe("a script", function()
-  it("may not declare any option of perfl's but for -j and -e", function()
+  it("may not declare an option of perfl except -j and -e", function()
     for _, flag in ipairs(options.flags) do
       if options.by_flag[flag].yields then goto next end
       local ok, why = pcall(options.check_conflicts, args.check { { flag } }, "mine")
@@ -339,7 +339,7 @@ describe("a script", function()
     end
   end)
 
-  it("may declare any other", function()
+  it("may declare any other option", function()
     options.check_conflicts(args.check { { "-P --process" }, { "--count" }, { "event" }, { "-j --json-output" } },
       "mine")
     local opts, values = parse("-v syscount -j -ecycles -a", { { "-e --event", type = "string" }, { "-j" } })
@@ -378,7 +378,7 @@ describe("help", function()
 end)
 
 describe("the summary line", function()
-  it("counts in thousands", function()
+  it("separates thousands", function()
     assert.equal("0", report.grouped(0))
     assert.equal("999", report.grouped(999))
     assert.equal("1,000", report.grouped(1000))
@@ -392,7 +392,7 @@ describe("the summary line", function()
     return t
   end
 
-  it("says why records were late, where no loss says it already, and what helps", function()
+  it("explains late records unless a line on losses does, and gives a remedy", function()
     assert.same({ "late records arrived after newer ones: a ring that is three quarters full is read before its turn\n"
       .. "try: a larger ring (-m 8M; now 2M)" }, { report.closing(stats { late = 3 }, 0)[2] })
     assert.equal(2, #report.closing(stats { late = 3, lost = 1 }, 0))
@@ -401,23 +401,23 @@ describe("the summary line", function()
       report.closing(stats { unknown_id = 2 }, 0)[2])
   end)
 
-  it("tells records, lost, late and what it cost", function()
+  it("contains records, losses, late records and the CPU time", function()
     assert.same({ "1,234 records, 0 lost, 0 late, 0.012 s of CPU" },
       report.closing(stats {}, 0.0123))
   end)
 
-  it("tells what each of many records cost, in which the start is little", function()
+  it("adds the CPU time per record for 10,000 records or more", function()
     assert.same({ "10,000 records, 0 lost, 0 late, 0.012 s of CPU (1,230 ns a record)" },
       report.closing(stats { delivered = 10000 }, 0.0123))
     assert.same({ "9,999 records, 0 lost, 0 late, 0.012 s of CPU" }, report.closing(stats { delivered = 9999 }, 0.0123))
   end)
 
-  it("says what to do about lost records", function()
+  it("gives a remedy for lost records", function()
     local lines = report.closing(stats { lost = 5 }, 0)
     assert.is_truthy(lines[2]:find("-m 8M; now 2M", 1, true), lines[2])
   end)
 
-  it("adds whatever else went wrong", function()
+  it("adds failed callbacks and malformed records", function()
     local lines = report.closing(stats { malformed = 2, callback_errors = 1000 }, 0)
     assert.equal("1,000 failed callbacks, 2 malformed records", lines[2])
   end)
@@ -518,16 +518,16 @@ describe("the life of a run", function()
   local endings = {
     { "0 without a command", "{}", 0 },
     { "the command's status", "{command={exit=5}}", 5 },
-    { "128 and the signal that ended the command", "{command={signal=9}}", 137 },
-    { "127 when there is no such command", "{refused='x', command={exit=127}}", 127 },
-    { "126 when it cannot be executed", "{refused='x', command={exit=126}}", 126 },
+    { "128 plus the signal that ended the command", "{command={signal=9}}", 137 },
+    { "127 when the command does not exist", "{refused='x', command={exit=127}}", 127 },
+    { "126 when the command cannot be executed", "{refused='x', command={exit=126}}", 126 },
     { "1 when the kernel refuses", "{refused='x', command={exit=5}}", 1 },
     { "0 though a callback failed", "{callback='boom'}", 0 },
     { "1 when a callback failed under --strict", "{callback='boom'}", 1, "--strict" },
     { "0 though records were lost", "{lost=3}", 0 },
-    { "3 for them under --fail-on-lost", "{lost=3, command={exit=5}}", 3, "--fail-on-lost" },
-    { "128 and the signal that came", "{signal=15, command={signal=15}}", 143 },
-    { "141 when nobody reads", "{errno=32, command={exit=5}}", 141 },
+    { "3 for losses under --fail-on-lost", "{lost=3, command={exit=5}}", 3, "--fail-on-lost" },
+    { "128 plus the received signal", "{signal=15, command={signal=15}}", 143 },
+    { "141 when the reader has closed the pipe", "{errno=32, command={exit=5}}", 141 },
     { "1 when the output cannot be written", "{errno=28, command={exit=5}}", 1 },
   }
   for _, case in ipairs(endings) do
@@ -537,57 +537,57 @@ describe("the life of a run", function()
     end)
   end
 
-  it("sees a signal where it asks whether to go on, so that nothing of the end is interrupted by it", function()
+  it("checks for a signal between rounds, so that output at the end is not interrupted", function()
     assert.matches("^heeded\nasked\tsignal\n", play("{caught=2}", "-a", "-e", "event{}").out)
   end)
 
-  it("ends by the signal that came", function()
+  it("ends by the received signal", function()
     assert.equal(2, play("{signal=2}", "-a", "-e", "event{}").number)
     assert.is_nil(play("{}", "-a", "-e", "event{}").number)
   end)
 
-  it("says what failed in one place, and no summary line for a run that never started", function()
+  it("reports a failure once, and prints no summary line if the run never started", function()
     local r = play("{refused='cannot do it\\n  because', records=0}", "-a", "-e", "event{}")
     assert.equal("perfl: cannot do it\n  because\n", r.err)
   end)
 
-  it("says of a recording what is missing in it, names of tasks too", function()
+  it("reports the losses of a recording, task names included", function()
     local r = play("{lost=3, lost_own=7, recorded='recorded, 3 lost'}", "record")
     assert.matches("^perfl: recorded, 3 lost\nperfl: records were lost .- than they were written\n  try: .-\n"
       .. "perfl: 7 side%-band records lost, so that names may be missing\n$", r.err)
     assert.equal("perfl: recorded\n", play("{recorded='recorded'}", "record").err)
   end)
 
-  it("says nothing when nobody reads", function()
+  it("prints nothing when the reader has closed the pipe", function()
     assert.equal("", play("{errno=32}", "-a", "-e", "event{}").err)
   end)
 
-  it("closes with a line that -q takes away", function()
+  it("prints a summary line, and -q suppresses it", function()
     assert.equal("perfl: 9 records, 0 lost, 0 late, 0.500 s of CPU\n",
       play("{}", "-a", "-e", "event{}").err)
     assert.equal("", play("{}", "-aq", "-e", "event{}").err)
   end)
 
-  it("says what is opened with -v, and every system call with -vv", function()
+  it("reports opened events with -v, and every system call with -vv", function()
     assert.equal("", play("{}", "-aq", "-e", "event{}").err)
     assert.equal("perfl: level 1\nperfl: level 2\n", play("{}", "-aqv", "-e", "event{}").err)
     assert.equal("perfl: read(3) = 0\nperfl: level 1\nperfl: level 2\n",
       play("{}", "-aqvv", "-e", "event{}").err)
   end)
 
-  it("gives the session what the command line says", function()
+  it("passes the options of the command line to the session", function()
     local r = play("{}", "-p", "3,4", "-t5", "-C", "0-1", "-d", "2s", "-n", "7", "-m", "1M",
       "-e", "event{} run() show()", "--", "ls", "-a")
     assert.equal("buffer\t1048576\ncommand\tls -a\ncount\t7\ncpus\t0 1\nduration\t2000000000ns\n"
       .. "exclude_self\ttrue\npid\t3 4\nstrict\tfalse\ntid\t5\n0\tnil\n", r.out)
   end)
 
-  it("runs once what the script has run by itself", function()
+  it("does not repeat a run that the script has made itself", function()
     local _, times = play("{}", "-a", "-e", "event{} run()").err:gsub("records", "")
     assert.equal(1, times)
   end)
 
-  it("prints the plan of --dry-run, also when the script runs by itself", function()
+  it("prints the plan of --dry-run, also when the script calls run itself", function()
     for _, text in ipairs { "event{}", "event{} run() print 'ran'" } do
       local r = play("{}", "-a", "--dry-run", "-e", text)
       assert.equal("cpu-clock on \\x1b[31mcpu 0\n0\tnil\n", r.out)
@@ -620,7 +620,7 @@ describe("perfl", function()
   setup(function() dir = run.tempdir() end)
   teardown(function() run.remove(dir) end)
 
-  it("prints version and help, and leaves with 0", function()
+  it("prints version and help, and exits with 0", function()
     local r = perfl { "--version" }
     assert.equal(0, r.code)
     assert.is_truthy(r.out:find("^perfl %S+\n$"), r.out)
@@ -630,7 +630,7 @@ describe("perfl", function()
     assert.equal("", r.err)
   end)
 
-  it("wants a script", function()
+  it("requires a script", function()
     local r = perfl {}
     assert.equal(2, r.code)
     contains(r.err, "perfl: no script given")
@@ -654,7 +654,7 @@ describe("perfl", function()
     for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
   end)
 
-  it("tells a script what it has to require, which -e need not", function()
+  it("suggests the missing require to a script; -e needs none", function()
     local r = perfl { script("bare.lua", "event { 'dummy' }") }
     contains(r.err, "bare.lua:1: attempt to call a nil value (global 'event')",
       [[try: local perfev = require "perfev", and perfev.event]])
@@ -662,26 +662,26 @@ describe("perfl", function()
     assert.is_nil(perfl { script("bare.lua", "nosuch()") }.err:find("require"))
   end)
 
-  it("tells bpftrace's program from Lua", function()
+  it("distinguishes a bpftrace program from Lua", function()
     local r = perfl { "-e", "tracepoint:sched:sched_switch /pid == 3/ { @[comm] = count(); }" }
     assert.equal(1, r.code)
     contains(r.err, "this looks like bpftrace's", [[try: -e 'event { "sched:sched_switch", sample = print }']])
     assert.is_nil(perfl { "-e", "session:event { @ }" }.err:find("bpftrace"))
   end)
 
-  it("tells a program from a script", function()
+  it("distinguishes a program from a script", function()
     local r = perfl { "/bin/sh" }
     assert.equal(1, r.code)
     contains(r.err, "'/bin/sh' is a program, not a script", "try: perfl SCRIPT -- /bin/sh")
   end)
 
-  it("tells what of its options a session cannot have, without where", function()
+  it("reports an option that the session refuses, without a source line", function()
     local r = perfl { "--comm", "", "-e", "event { 'dummy' }" }
     assert.equal(2, r.code)
     assert.equal("perfl: comm must be the name of a process, not ''\n  try: perfl --help\n", r.err)
   end)
 
-  it("runs nothing by name from the working directory", function()
+  it("runs no script by name from the working directory", function()
     script("here", "print 'ran'")
     local r = perfl({ "here" }, { cwd = dir })
     assert.equal(2, r.code)
@@ -689,7 +689,7 @@ describe("perfl", function()
     contains(r.err, "./here")
   end)
 
-  it("requires nothing from the working directory, but what lies beside the script", function()
+  it("requires modules from the script's directory, but not from the working directory", function()
     script("planted.lua", "return 'beside the script'")
     local path = script("asks.lua", "print(pcall(require, 'planted'))  print(package.path)")
     local r = perfl({ path }, { cwd = "/" })
@@ -700,13 +700,13 @@ describe("perfl", function()
     assert.equal("false\n", r.out)
   end)
 
-  it("runs text from standard input, and skips a first line for the shell", function()
+  it("runs text from standard input, and skips a first line that starts with #!", function()
     local r = perfl({ "-", "a" }, { stdin = "#!/usr/bin/perfl\nprint(arg[0], ...)" })
     assert.equal("-\ta\n", r.out)
     assert.equal(0, r.code)
   end)
 
-  it("says where a syntax error is", function()
+  it("reports the line of a syntax error", function()
     local r = perfl { script("bad.lua", "\nlocal x = = 3\n") }
     assert.equal(1, r.code)
     assert.is_truthy(r.err:find("^perfl: .*bad%.lua:2: "), r.err)
@@ -719,7 +719,7 @@ describe("perfl", function()
       "try: perfl stat -e 'cycles:u,faults'")
   end)
 
-  it("refuses an event of -e that the script has no use for", function()
+  it("refuses an event of -e that the script cannot use", function()
     local path = script("none.lua", "local perfev = require 'perfev'\nperfev.event { 'cs', sample = print }")
     local r = perfl { "-e", "page-faults", path, "--", "true" }
     assert.equal(2, r.code)
@@ -727,14 +727,14 @@ describe("perfl", function()
       "try: event { \"*\", sample = print } in it")
   end)
 
-  it("says where a script fails, with a traceback that ends at the script", function()
+  it("reports the line where a script fails, with a traceback that ends at the script", function()
     local r = perfl { script("fails.lua", "local function f() error('boom') end\nf()") }
     assert.equal(1, r.code)
     contains(r.err, "fails.lua:1: boom", "stack traceback", "fails.lua:2:")
     assert.is_nil(r.err:find("lua/perfl/", 1, true))
   end)
 
-  it("shows what a terminal would obey in an error", function()
+  it("escapes terminal control characters in an error", function()
     local r = perfl { "-e", "error('\\27[31mred\\nperfl: forged')" }
     contains(r.err, "\\x1b[31mred", "\n  perfl: forged")
     assert.is_nil(r.err:find("\27", 1, true))
@@ -794,7 +794,7 @@ describe("perfl", function()
         "  try: " .. remedy:format(path) .. "\n")
     end
 
-    it("runs no script that every user may write, and says which command mends that", function()
+    it("runs no script that every user may write, and prints the command that changes this", function()
       local path = file_of("theirs.lua", "0:0", "666")
       refused(perfl { path }, path, "every user may write it", "chmod o-w '%s'")
       assert.equal("ran\n", perfl({ "--i-trust-this", path }).out)
@@ -835,7 +835,7 @@ describe("perfl", function()
       refused(r, path, "group 1 may write it", "chmod g-w '%s'")
     end)
 
-    it("holds modules and files of dofile and loadfile to the same rule", function()
+    it("applies the same rule to modules and to files of dofile and loadfile", function()
       local path = file_of("part.lua", ALONE .. ":0", "644", "return 'part'")
       for code, result in pairs {
         [("print(pcall(dofile, %q))"):format(path)] = "false\twill not run '" .. path .. "' as root",
@@ -849,7 +849,7 @@ describe("perfl", function()
       end
     end)
 
-    it("writes its output into no file of another user, and empties none", function()
+    it("refuses to write its output into another user's file, and does not empty it", function()
       local path = file_of("output", ALONE .. ":0", "666", "theirs")
       local r = perfl { "-o", path, "-e", "print 'mine'" }
       assert.same({ 1, "theirs" }, { r.code, run.slurp(path) })
@@ -884,18 +884,18 @@ describe("perfl", function()
     assert.equal("", r.out)
   end)
 
-  it("gives a script its words", function()
+  it("passes a script its arguments", function()
     local r = perfl { "-e", "print(#arg, arg[0], ...)", "one", "-v", "two words" }
     assert.equal("2\t-e\tone\ttwo words\n", r.out)
   end)
 
-  it("gives -e the module's names, then the globals", function()
+  it("gives -e the names of the module, then the globals", function()
     local r = perfl { "-e", "x = 1 print(x, event == perfev.event, type(print))",
       "-e", "print(_G.x)" }
     assert.equal("1\ttrue\tfunction\nnil\n", r.out)
   end)
 
-  it("shows a script's help without running what follows its declaration", function()
+  it("shows a script's help without running the code after its declaration", function()
     local path = script("helped.lua", "-- helped: shows help.\n-- perfl helped.lua\n"
       .. "require('perfev').args { { '--top', help = 'so many' } }\nprint 'ran'")
     local r = perfl { path, "--help" }
@@ -911,14 +911,14 @@ describe("perfl", function()
     assert.is_nil(r.out:find("\nran", 1, true))
   end)
 
-  it("does not run a script whose options are wrong", function()
+  it("does not run a script with wrong options", function()
     local r = perfl { script("plain.lua", "print 'ran'"), "--nope" }
     assert.equal(2, r.code)
     assert.equal("", r.out)
     contains(r.err, "unknown option '--nope'", "plain has no options", "perfl has", "--help")
   end)
 
-  it("ends with 2 though the script held the refusal back", function()
+  it("exits with 2 even if the script caught the refusal", function()
     local r = perfl { "-e", "pcall(args, { { 'event' } }) event { 'cpu-clock', sample = print }" }
     assert.equal(2, r.code)
   end)
@@ -929,13 +929,13 @@ describe("perfl", function()
     contains(r.err, "'-p'", "belongs to perfl")
   end)
 
-  it("says how to choose when there is nothing to watch", function()
+  it("lists the ways to choose a target when there is nothing to watch", function()
     local r = perfl { "-e", "event { 'cpu-clock', sample = print }" }
     assert.equal(2, r.code)
     contains(r.err, "nothing to watch", "-- COMMAND", "-p PID", "-a")
   end)
 
-  it("says where -- belongs when the script may read the words of a command", function()
+  it("shows the place of -- when the script may read the words of a command", function()
     local path = script("reader.lua", "local n = #arg require('perfev').event { 'cpu-clock' }")
     for _, word in ipairs { "a b", "-l" } do
       local r = perfl { "-q", path, "ls", word }
@@ -944,7 +944,7 @@ describe("perfl", function()
     end
   end)
 
-  it("prints a command's version and help, and not its own", function()
+  it("leaves --help and --version after a command to that command", function()
     local path = script("counts.lua", "require('perfev').event { 'page-faults', sample = function() end }")
     local r = perfl { "--sim", "vm", path, "sh", "-c", "true", "--help", "--version" }
     assert.is_nil(r.out:find("Usage: perfl", 1, true))
@@ -952,13 +952,13 @@ describe("perfl", function()
     assert.matches("^perfl ", perfl({ path, "--version" }).out)
   end)
 
-  it("says that there is no directory to look for symbols in", function()
+  it("reports a missing directory of --symfs", function()
     local r = perfl { "--symfs", dir .. "/nowhere", "-e", "every('1s', print)", "--", "true" }
     assert.equal(1, r.code)
     contains(r.err, "perfl: cannot look for files below " .. dir .. "/nowhere: No such file or directory\n  try: ")
   end)
 
-  it("runs a script that has timers, signals or calls at either end alone", function()
+  it("runs a script that only has timers, signals, begin or done", function()
     for text, told in pairs {
       ["every('0.2s', function() print 'tick' return false end)"] = "tick\n",
       ["begin(function() print 'begin' end)"] = "begin\n", ["done(function() print 'done' end)"] = "done\n",
@@ -972,20 +972,20 @@ describe("perfl", function()
     end
   end)
 
-  it("takes text that begins with a comment, as a script's does", function()
+  it("accepts text that begins with a comment, as a script does", function()
     local r = perfl { "-e", "-- what for\nprint 'hello'", "-e", "--[[ more ]] print(...)", "-e", "--no option", "x" }
     assert.same({ 0, "hello\nx\n", "" }, { r.code, r.out, r.err })
     contains(perfl({ "-e", "--jsn" }).err, "unknown option '--jsn'")
   end)
 
-  it("just ends after a script that declares no events", function()
+  it("ends without a message after a script that declares no events", function()
     local r = perfl { "-e", "print 'hello'" }
     assert.equal(0, r.code)
     assert.equal("hello\n", r.out)
     assert.equal("", r.err)
   end)
 
-  it("runs what is to run at the end, however it ends, and keeps the status", function()
+  it("runs finalizers at the end, however the script ends, and keeps the status", function()
     local last = "setmetatable({}, { __gc = function() print 'closed' end }) "
     for text, code in pairs { [""] = 0, ["os.exit(5, true)"] = 5, ["error 'x'"] = 1 } do
       local r = perfl { "-e", last .. text }
@@ -994,7 +994,7 @@ describe("perfl", function()
     end
   end)
 
-  it("shows where the script made a mistake, and its own code only where that failed", function()
+  it("shows the script's line for its mistakes, and perfl's code only for perfl's own", function()
     local r = perfl { "-e", "event { 1 }" }
     assert.equal(1, r.code)
     assert.equal("perfl: -e:1: event: element 1 must be an event string, not 1\n  stack traceback:\n"
@@ -1004,7 +1004,7 @@ describe("perfl", function()
     contains(r.err, "-e:1: in main chunk")
   end)
 
-  it("prints a plan and opens nothing", function()
+  it("prints a plan and opens no event", function()
     local r = perfl { "--dry-run", "-a", "-e", "event { 'cpu-clock', sample = print }" }
     assert.equal(0, r.code, r.err)
     contains(r.out, "cpu-clock")
@@ -1013,7 +1013,7 @@ describe("perfl", function()
     assert.matches("^target: all tasks on cpus 0\n", r.out)
   end)
 
-  it("ends a plan that cannot be carried out with 1", function()
+  it("exits with 1 after a plan that cannot be carried out", function()
     local text = "event { 'no:such', sample = print%s }"
     local r = perfl { "--dry-run", "-a", "-e", text:format "" }
     assert.equal(1, r.code)
@@ -1021,7 +1021,7 @@ describe("perfl", function()
     assert.equal(0, perfl({ "--dry-run", "-a", "-e", text:format ", optional = true" }).code)
   end)
 
-  it("writes a script's text to the file of -o, for its owner alone", function()
+  it("writes a script's text to the file of -o, which only its owner can read", function()
     local path = dir .. "/out"
     local r = perfl { "-o", path, "-e", "print 'a' io.write 'b\\n' io.stdout:write 'c\\n'" }
     assert.equal(0, r.code)
@@ -1030,7 +1030,7 @@ describe("perfl", function()
     assert.equal("600", run.capture("stat -c %a " .. path))
   end)
 
-  it("as root writes through no symbolic link", function()
+  it("writes through no symbolic link as root", function()
     if not run.root then pending("needs root") end
     assert(os.execute(("ln -s %s/target %s/link"):format(dir, dir)))
     local r = perfl { "-o", dir .. "/link", "-e", "print 'a'" }
@@ -1039,7 +1039,7 @@ describe("perfl", function()
     assert.is_nil(io.open(dir .. "/target"))
   end)
 
-  it("ends quietly with 141 when nobody reads", function()
+  it("exits quietly with 141 when the reader has closed the pipe", function()
     if not built then pending("no " .. run.perfl) end
     local r = run(("{ %s -e 'for i = 1, 1e5 do print(i) end'; echo $? >&2; } | head -1")
       :format(run.perfl))
@@ -1047,7 +1047,7 @@ describe("perfl", function()
     assert.equal("141\n", r.err)
   end)
 
-  it("tells a full disk", function()
+  it("reports a full disk", function()
     if not built then pending("no " .. run.perfl) end
     local r = run(run.perfl .. " -e 'print(1)' >/dev/full")
     assert.equal(1, r.code)
@@ -1081,7 +1081,7 @@ describe("perfl", function()
     end)
 
     -- Two that come within a moment are taken for one: until it is gone.
-    it(("ends at once by one more SIG%s"):format(name), function()
+    it(("ends at once by a second SIG%s"):format(name), function()
       local text = "io.popen 'while kill -%s $PPID 2>/dev/null; do sleep 0.1; done' "
         .. "while true do pcall(function() while true do end end) end"
       local r = perfl { "-e", text:format(name) }
@@ -1090,7 +1090,7 @@ describe("perfl", function()
     end)
   end
 
-  it("closes what is open when a signal ends it", function()
+  it("closes open objects when a signal ends it", function()
     local r = perfl { "-e", [[
       closed = setmetatable({}, { __gc = function() print "collected" end })
       local c <close> = setmetatable({}, { __close = function() print "closed" end })

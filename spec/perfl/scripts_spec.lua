@@ -26,7 +26,7 @@ local function lines_of(text)
 end
 
 local function describe_script(name, path, least, most, run_as)
-  it(name .. " opens with what it shows and how to run it", function()
+  it(name .. " begins with its purpose and its usage", function()
     local text = assert(run.slurp(path))
     local header = header_of(text)
     assert.is_true(#header >= 2, "its first two lines are to be comments")
@@ -42,7 +42,7 @@ local function describe_script(name, path, least, most, run_as)
     assert.is_true(length >= least and length <= most, length .. " lines")
   end)
 
-  it(name .. " has a --help that begins with that", function()
+  it(name .. " shows this header in --help", function()
     local r = run { run.perfl, run_as, "--help" }
     assert.equal("", r.err)
     assert.equal(0, r.code)
@@ -94,13 +94,13 @@ describe("a script called by name:", function()
     end)
   end
 
-  it("procmon knows its kinds and refuses others", function()
+  it("procmon accepts its kinds and refuses others", function()
     local r = run { run.perfl, "procmon", "forks", "--", "true" }
     assert.equal(2, r.code)
     assert.truthy(r.err:find("must be one of", 1, true), r.err)
   end)
 
-  it("tpoint wants an event", function()
+  it("tpoint requires an event", function()
     local r = run { run.perfl, "tpoint", "--", "true" }
     assert.equal(2, r.code)
     assert.truthy(r.err:find("EVENT", 1, true), r.err)
@@ -114,7 +114,7 @@ describe("an example:", function()
       "scripts/examples/" .. name .. ".lua")
   end
 
-  it("there is one for every callback", function()
+  it("exists for every callback", function()
     local there = {}
     for _, name in ipairs(names) do there[name] = true end
     for callback in ("sample comm mmap fork exit switch lost throttle read ksymbol bpf namespaces "
@@ -129,7 +129,7 @@ describe("an example:", function()
 end)
 
 describe("scripts", function()
-  it("are clean to luacheck", function()
+  it("pass luacheck", function()
     if not run.have "luacheck" then return pending("no luacheck here") end
     local r = run { "luacheck", "-q", "--no-color", "scripts", "src/gen/syscall_numbers.lua",
       "lua/perfev/tracepoint/syscalls.lua", "lua/perfev/tracepoint/syscall_numbers.lua" }
@@ -138,7 +138,7 @@ describe("scripts", function()
 end)
 
 describe("the names of system calls", function()
-  it("are those of each machine", function()
+  it("match each machine", function()
     assert.equal("read", syscalls.of "x86_64"[0])
     assert.equal("perf_event_open", syscalls.of "x86_64"[298])
     assert.equal("uprobe", syscalls.of "x86_64"[336])
@@ -150,7 +150,7 @@ describe("the names of system calls", function()
     assert.same({}, syscalls.of "pdp11")
   end)
 
-  it("are the same everywhere from 424 on", function()
+  it("are the same on all machines from 424 on", function()
     local x86, generic = syscalls.of "x86_64", syscalls.of "generic"
     for number, name in pairs(generic) do
       if number >= 424 then assert.equal(name, x86[number]) end
@@ -161,7 +161,7 @@ describe("the names of system calls", function()
     assert.equal("file_setattr", x86[469])
   end)
 
-  it("stand once each", function()
+  it("occur once each", function()
     for _, machine in ipairs { "x86_64", "i386", "generic" } do
       local seen = {}
       for number, name in pairs(syscalls.of(machine)) do
@@ -172,7 +172,7 @@ describe("the names of system calls", function()
     end
   end)
 
-  it("give way to the number where there is none", function()
+  it("are replaced by the number if unknown", function()
     assert.equal("syscall_4242", syscalls.name(4242))
     assert.equal("syscall_-1", syscalls.name(-1))
   end)

@@ -34,7 +34,7 @@ describe("latency", function()
     end
     call(10, 2, 7, 0) call(20, 2, 7, 1) call(30, 40, 8, 0) sample(90, 0, 8, EXIT, { id = 5 })]]
 
-  it("is a histogram of how long it took, for all or by a field, and says what has no partner", function()
+  it("prints a histogram of durations, total or by a field, and reports unpaired events", function()
     local text = output_of(calls, "latency", "syscalls")
     assert.matches("^from raw_syscalls:sys_enter to raw_syscalls:sys_exit\n@ %(ns%):\n%[1M, 2M%) +2 ", text)
     assert.matches("\n%[32M, 64M%) +1 |@+ +|\n1 stop without a start: not counted\n$", text)
@@ -43,7 +43,7 @@ describe("latency", function()
     assert.equal("comm,low,high,count\napp,1048576,2097152,2\nhelper,33554432,67108864,1\n", csv)
   end)
 
-  it("is a heat map in pictures, or the histogram", function()
+  it("prints a heat map in pictures, or the histogram", function()
     local svg = output_of(calls, "latency", "syscalls", "-f", "svg", "--title", "calls")
     assert.same({ "0 ns: 1 of 1.05 ms to 2.1 ms", "10 ms: 1 of 1.05 ms to 2.1 ms", "60 ms: 1 of 33.55 ms to 67.11 ms" },
       titles(svg, "h%d+"))
@@ -54,7 +54,7 @@ describe("latency", function()
     assert.matches("^<!DOCTYPE html>.*<title>1.05 ms to 2.1 ms: 2</title>", html)
   end)
 
-  it("has no call that a task ended in, whoever has its number then", function()
+  it("excludes a call during which the task ended, even if its number is reused", function()
     local world = [[
       local ENTER, EXIT = "raw_syscalls:sys_enter", "raw_syscalls:sys_exit"
       sample(10, 0, 7, ENTER, { id = 60 })
@@ -67,7 +67,7 @@ describe("latency", function()
     for name in ("TOTAL AVG P50 P99 MAX"):gmatch "%a%w+" do assert.matches(name .. "%(us%)", head) end
   end)
 
-  it("joins what has other names at both ends", function()
+  it("joins events whose fields have different names", function()
     local world = [[
       local function wake(ms)
         sample(ms, 0, 7, "sched:sched_wakeup", { comm = "helper", pid = 8, prio = 0, target_cpu = 1 })
@@ -77,14 +77,14 @@ describe("latency", function()
       sample(20, 1, 8, "sched:sched_switch", { prev_pid = 8, next_pid = 0 })
       sample(90, 1, 0, "sched:sched_switch", { prev_pid = 0, next_comm = "helper", next_pid = 8 })]]
     assert.equal("low,high,count\n2097152,4194304,1\n", output_of(world, "latency", "runqueue", "-f", "csv"))
-    -- Its events in full are the same, and no matter of who happened to run.
+    -- Naming its events gives the same result, with any running task.
     assert.equal("low,high,count\n2097152,4194304,1\n",
       output_of(world, "latency", "sched:sched_wakeup", "sched:sched_switch", "-f", "csv"))
     assert.equal("low,high,count\n", output_of(world, "latency", "sched:sched_wakeup", "sched:sched_switch",
       "--by", "tid,cpu", "-f", "csv"))
   end)
 
-  it("refuses what is no pair", function()
+  it("refuses words that are not a pair of events", function()
     local r = run { run.perfl, "latency", "disk", "--", "true" }
     assert.same({ 2, "" }, { r.code, r.out })
     assert.equal("latency: 'disk' is not one of block, irq, runqueue, softirq, syscalls\n"
@@ -125,12 +125,12 @@ describe("timeline", function()
     return spans, points
   end
 
-  it("has what ran on each CPU, from when to when, and why it left", function()
+  it("shows the task on each CPU, from start to end, and why it left", function()
     assert.same({ "0 app 0 0 preempted", "0 helper 0 2000 to wait", "0 helper 20000 0", "1 app 10000 10000" },
       (events_of(output_of(switches, "timeline"))))
   end)
 
-  it("has the same of recordings, by records, by events or by both", function()
+  it("shows the same from recordings, by records, by events or by both", function()
     local format <close> = assert(io.open "spec/fixtures/formats/sched_switch.txt")
     local builder = perfdata.new { events = { { ids = { 1 }, name = "sched:sched_switch", attr = {
       type = 2, config = 372, sample_type = { "identifier", "tid", "time", "cpu", "raw" }, sample_period = 1,
@@ -170,12 +170,12 @@ describe("timeline", function()
     assert.same(spans, of_records)
   end)
 
-  it("marks events that one names", function()
+  it("marks the events that the user names", function()
     local _, points = events_of(output_of(switches, "timeline", "--mark", "sched:sched_wakeup"))
     assert.same({ "1 sched:sched_wakeup 11000" }, points)
   end)
 
-  it("has interrupts within what they stop", function()
+  it("nests interrupts within the tasks that they interrupt", function()
     local spans = events_of(output_of([[
       k:tracepoint("irq:irq_handler_entry", 501, "int irq") k:tracepoint("irq:irq_handler_exit", 502, "int irq")
       k:tracepoint("irq:softirq_entry", 503, "unsigned int vec")

@@ -136,7 +136,7 @@ describe("perfl report", function()
     return json.decode(result.out), result
   end
 
-  it("tells who recorded what, when, and how much of it", function()
+  it("shows the recorder, its machine, its time and the number of records", function()
     for _, endian in ipairs { "little", "big" } do
       local total, result = told(spill((whole(endian))))
       assert.equal(0, result.code, result.err)
@@ -158,7 +158,7 @@ describe("perfl report", function()
     end
   end)
 
-  it("counts a sample under the name that its task had then, and the period of its event", function()
+  it("counts a sample under its task's name at that time, with the period of its event", function()
     local attr = { type = 1, config = 0, sample_period = 7, sample_id_all = true,
                    sample_type = { "identifier", "tid", "time" } }
     local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
@@ -183,7 +183,7 @@ describe("perfl report", function()
     assert.same({ 11, 77 }, { total.events[1].samples, total.events[1].periods })
   end)
 
-  it("fits a screen of 80 columns, whatever names are in it", function()
+  it("fits a screen of 80 columns with any names", function()
     local result = perfl("report", spill((whole())))
     assert.equal(0, result.code, result.err)
     check_clean(result.out, 80)
@@ -195,7 +195,7 @@ describe("perfl report", function()
     end
   end)
 
-  it("names events that the recorder did not, with what they leave out", function()
+  it("names events without a name in the recording, with their exclusions", function()
     local function named(fields)
       local attr = { type = 0, config = 0, sample_type = { "ip" } }
       for name, value in pairs(fields) do attr[name] = value end
@@ -208,7 +208,7 @@ describe("perfl report", function()
     assert.equal("cycles:kpp", named { exclude_user = true, exclude_hv = true, precise_ip = 2 })
   end)
 
-  it("tells of perf.data where none is named", function()
+  it("reads perf.data if no file is named", function()
     spill((whole()), "perf.data")
     for _, verb in ipairs { "report", "dump", "skeleton" } do
       local result = run({ run.perfl, verb }, { cwd = dir })
@@ -217,7 +217,7 @@ describe("perfl report", function()
     end
   end)
 
-  it("tells the same of a pipe", function()
+  it("shows the same for a pipe", function()
     local built = recording()
     local of_pipe = json.decode(run({ run.perfl, "report", "-j", "-" }, { stdin = built:pipe(features_of(built)) }).out)
     local of_file = told(spill((whole())))
@@ -229,7 +229,7 @@ describe("perfl report", function()
     assert.matches("^file +standard input, [%d,]+ bytes, in the form for a pipe", text)
   end)
 
-  it("tells all that could be read of a damaged one, what is wrong and where, and fails", function()
+  it("shows the readable part of a damaged recording, the damage and its offset, and fails", function()
     local bytes = whole()
     local path = spill(bytes:sub(1, 1000))
     local result = perfl("report", path)
@@ -251,7 +251,7 @@ describe("perfl report", function()
     assert.matches("\nsample +5\n", result.out)
   end)
 
-  it("tells of records that are malformed, with their place", function()
+  it("reports malformed records with their offsets", function()
     local built = recording()
     built:add(built:pack("I4I2I2I8", 3, 0, 16, 0)) -- a comm without room for one
     local total, result = told(spill(built:file(features_of(built))))
@@ -260,7 +260,7 @@ describe("perfl report", function()
     assert.matches("at 0x%x+: comm", total.notes[1])
   end)
 
-  it("says in three parts what is no recording", function()
+  it("reports a file that is not a recording, with the cause and a remedy", function()
     local cases = {
       [dir .. "/none"] = { "cannot open the recording .*/none: No such file", "try: the name of a file" },
       [dir] = { "cannot open the recording .*: a directory, ", "try: a file that perf record wrote" },
@@ -279,7 +279,7 @@ describe("perfl report", function()
     end
   end)
 
-  it("counts in others' recordings what is in them", function()
+  it("counts the records and events in other projects' recordings", function()
     if fixtures.missing then pending(fixtures.missing) end
     for _, wanted in ipairs(fixtures) do
       local total = told(fixtures.path(wanted.file))
@@ -302,7 +302,7 @@ describe("perfl record", function()
     return result.err
   end
 
-  it("says in three parts what its words cannot mean", function()
+  it("reports contradictory and invalid options, with the cause and a remedy", function()
     assert.equal("perfl: -F and -c cannot be combined\n  -F samples by time, -c by a number of events\n"
       .. "  try: one of them\n",
       refused("-F", "99", "-c", "5"))
@@ -364,7 +364,7 @@ describe("perfl dump", function()
     assert.matches('"sample_id":{"cpu":1,"identifier":11,"pid":7,"tid":7,"time":3600000001}', out, 1, true)
   end)
 
-  it("prints a line for each, of columns and fields, that a terminal does not obey", function()
+  it("prints a line of columns and fields for each record, with control characters escaped", function()
     local result = perfl("dump", spill((whole())))
     assert.equal(0, result.code, result.err)
     check_clean(result.out)
@@ -427,7 +427,7 @@ describe("perfl dump", function()
     holds(objects[2], ',"namespaces":{"net":{"dev":4,"inode":5},"uts":{"dev":4,"inode":-6}},')
   end)
 
-  it("prints a record that is longer than its buffer, in its place", function()
+  it("prints a record longer than its buffer in the right place", function()
     local attr = { type = 1, config = 0, sample_period = 1, sample_type = { "time", "raw" } }
     local built = perfdata.new { events = { { attr = attr } } }
     for i = 1, 3 do
@@ -444,7 +444,7 @@ describe("perfl dump", function()
     assert.matches(" raw=" .. ("01"):rep(64) .. "...(60004 bytes)\n", perfl("dump", path).out, 1, true)
   end)
 
-  it("prints the records that are asked for", function()
+  it("prints only the selected records", function()
     local path = spill((whole()))
     local function types(...)
       local seen = {}
@@ -458,7 +458,7 @@ describe("perfl dump", function()
     assert.equal(3, #dumped(path, "-n3"))
   end)
 
-  it("prints records of every type, those that are to come too", function()
+  it("prints records of every type, future ones included", function()
     local built = perfdata.new { events = { { attr = cycles, ids = { 1 } } } }
     local trailer_bytes = built:pack("i4i4i8i4i4i8", 7, 8, 90, 1, 0, 1)
     local wanted = {}
@@ -480,7 +480,7 @@ describe("perfl dump", function()
     assert.equal(#wanted, #(dumped(path)))
   end)
 
-  it("refuses a type that no record has, with the nearest", function()
+  it("refuses an unknown record type, with the nearest name", function()
     local result = perfl("dump", "-t", "sampel", "any")
     assert.equal(2, result.code)
     assert.matches("unknown record type 'sampel' (did you mean 'sample'?)", result.err, 1, true)
@@ -493,7 +493,7 @@ describe("perfl dump", function()
     assert.matches("count '0': expected a whole number", perfl("dump", "-n", "0", "any").err, 1, true)
   end)
 
-  it("adds the bytes that a record was made of", function()
+  it("adds the original bytes of a record", function()
     local bytes = whole()
     local path = spill(bytes)
     local objects = dumped(path, "--raw", "-t", "fork")
@@ -503,7 +503,7 @@ describe("perfl dump", function()
     assert.matches(" bytes=" .. hex .. "\n", perfl("dump", "--raw", "-t", "fork", path).out, 1, true)
   end)
 
-  it("prints what comes before the damage, says what that is, and fails", function()
+  it("prints the records before the damage, reports the damage, and fails", function()
     local path = spill(whole():sub(1, 1000))
     local objects, result = dumped(path)
     assert.equal(1, result.code)
@@ -515,7 +515,7 @@ describe("perfl dump", function()
     end)(objects))
   end)
 
-  it("ends when nobody reads it any more", function()
+  it("ends when its reader closes the pipe", function()
     local built = recording()
     for i = 1, 3000 do
       built:add { type = "sample", identifier = CYCLES, ip = i, pid = 7, tid = 7, time = 4000000000 + i, cpu = 1,
@@ -558,7 +558,7 @@ describe("perfl skeleton", function()
     end
   end)
 
-  it("says of an event how it was sampled, so that it is the same live", function()
+  it("sets each event's sampling as recorded, so that it is the same live", function()
     local text = written(spill((whole())))
     assert.matches('perfev.event { "cycles", freq = 4000, callchain = true,\n', text, 1, true)
     assert.matches('perfev.event { "sched:sched_test",\n', text, 1, true)
@@ -570,7 +570,7 @@ describe("perfl skeleton", function()
     assert.matches('"cycles".-throttle = function.-sched:sched_test', text)
   end)
 
-  it("writes names that are none of Lua's as Lua reads them back", function()
+  it("writes names that are not Lua identifiers so that Lua reads them unchanged", function()
     local built = recording()
     built.events[1].name, built.events[2].name = '"]] os.exit(9) --\n', HOSTILE
     local path = spill(built:file(features_of(built)), "x;\n'y")
@@ -581,7 +581,7 @@ describe("perfl skeleton", function()
     assert.equal(11, #lines_of(result.out))
   end)
 
-  it("writes what luacheck has no word to say about", function()
+  it("writes scripts without luacheck warnings", function()
     if not run.have "luacheck" then pending("luacheck is not installed") end
     local paths = { spill((whole())) }
     if not fixtures.missing then
