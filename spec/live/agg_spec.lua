@@ -121,17 +121,17 @@ local function output(...)
 end
 
 describe("an aggregator on the real kernel", function()
-  it("counts what a callback counts of a command", function()
+  it("counts a command as a callback does", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", both, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
   end)
 
-  it("counts by stack what a callback counts of a command", function()
+  it("counts a command by stack as a callback does", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", stacks, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
   end)
 
-  it("counts by symbol what a callback counts of a command", function()
+  it("counts a command by symbol as a callback does", function()
     requires("root")
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
@@ -141,7 +141,7 @@ describe("an aggregator on the real kernel", function()
     assert.is_true(tonumber(output("-i", path, "-e", symbols):match "(%d+)%s*$") > 20)
   end)
 
-  it("counts under a condition what a callback counts, whether the kernel decides it or we do", function()
+  it("counts under a condition as a callback does, whether the kernel or perfev decides it", function()
     requires("root", "tracefs")
     local r = run { run.perfl, "-v", "-e", [[
       local conditions = {
@@ -171,7 +171,7 @@ describe("an aggregator on the real kernel", function()
     assert.is_nil(r.err:find("does not take that", 1, true))
   end)
 
-  it("is given by a span how long calls took, a pair for each that returned", function()
+  it("receives from a span the duration of calls, one pair for each call that returned", function()
     requires("root", "tracefs")
     local r = run { run.perfl, "-e", [[
       local took = stats { by = "comm" }
@@ -185,7 +185,7 @@ describe("an aggregator on the real kernel", function()
     assert.same({ "true", "0" }, { sane, restarted })
   end)
 
-  it("counts the same of a recording, and syscount prints what its twin with a callback does", function()
+  it("counts the same in a recording, and syscount prints the same as its twin", function()
     requires("root", "tracefs", "perf", "program perf")
     local dir = run.tempdir()
     local path = dir .. "/a.data"
@@ -198,7 +198,7 @@ describe("an aggregator on the real kernel", function()
     assert.equal(n, tonumber(syscount:match("total +(%d+)")))
   end)
 
-  it("is what syslat prints, and its twin with callbacks the same", function()
+  it("prints syslat's output, the same as its twin with callbacks", function()
     requires("root", "tracefs")
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
@@ -210,7 +210,7 @@ describe("an aggregator on the real kernel", function()
     assert.matches("\n%l%S+ +%d+ ", native)
   end)
 
-  it("has a histogram that is the one which the kernel keeps in counters", function()
+  it("has the same histogram as the one that the kernel keeps in counters", function()
     requires("root", "tracefs")
     local lines = output("-e", [[
       local where = { "args.id", "!=", 9 } -- mmap gives addresses, beyond the last bucket
@@ -245,7 +245,7 @@ describe("an aggregator on the real kernel", function()
     assert.matches("true\ntrue\n$", lines)
   end)
 
-  it("refuses of counters what the kernel cannot keep", function()
+  it("refuses a histogram that the kernel cannot keep in counters", function()
     requires("root", "tracefs")
     local perfev = require "perfev"
     local function refused(pattern, spec)
@@ -263,7 +263,7 @@ describe("an aggregator on the real kernel", function()
     refused("the kernel cannot decide it", { name, value = "args.ret", where = { "time", ">", 1 } })
   end)
 
-  it("is printed at the end by perfl, in the order of making, unless the script or -q says otherwise", function()
+  it("is printed by perfl at the end in the order of creation, but not with -q", function()
     requires("root", "tracefs")
     local script = [[
       event { "raw_syscalls:sys_enter", sample = count { by = "comm", title = "one" } }

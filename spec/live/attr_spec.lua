@@ -88,7 +88,7 @@ describe("this kernel", function()
     for level = 0, 3 do assert.equal("ok", answer { precise_ip = level }) end
   end)
 
-  it("gives registers under their names to a script that asks for nothing else", function()
+  it("gives registers by name to a script that requests only registers", function()
     requires("root")
     local r = run { run.perfl, "-q", "-e", [[event { "page-faults", period = 1, sample_type = { "regs_user" },
       sample_regs_user = { require("perfev.core").machine:find "^s390" and "r15" or "sp" }, sample = function(r)

@@ -117,10 +117,10 @@ end
 
 local TRACE = "tracepoint " .. CALL
 
-describe("a request", function()
+describe("an ioctl", function()
   before_each(function() requires("perf", "root", TRACE) end)
 
-  it("switches one event, or with its flag the whole group, from any member", function()
+  it("switches one event, or with its flag the whole group, through any member", function()
     local leader = open(calls { disabled = true })
     local member = open(calls { disabled = true }, leader)
     local function counted(...)
@@ -142,7 +142,7 @@ describe("a request", function()
     assert.same({ 1, 1 }, { value_of(leader), value_of(member) })
   end)
 
-  it("resets the count and not the times", function()
+  it("resets the count but not the times", function()
     local fd = open(calls { read_format = { "total_time_enabled", "total_time_running" } })
     local function times() return select(2, string.unpack("=i8i8i8", real.read(fd, 24))) end
     repeat call(3) until select(2, times()) > 0 -- a kernel's clock may advance by ticks
@@ -153,7 +153,7 @@ describe("a request", function()
     assert.is_true(running > 0)
   end)
 
-  it("refreshes for so many samples, adds to what is left, and then poll shows no hangup", function()
+  it("refreshes for a number of samples, adds to it, and causes no hangup in poll", function()
     local fd = open(samples { disabled = true })
     local memory = assert(map(fd, 1))
     local wait = waiter(fd)
@@ -187,7 +187,7 @@ describe("a request", function()
     end
   end)
 
-  it("takes a refresh of 0: the event is on, and without a limit", function()
+  it("refreshes by 0, which enables the event without a limit", function()
     local fd = open(samples { disabled = true })
     local memory = assert(map(fd, 1))
     assert.equal(0, real.ioctl(fd, "REFRESH", 0))
@@ -195,7 +195,7 @@ describe("a request", function()
     assert.equal(10, #drain(memory, PAGE))
   end)
 
-  it("changes the period in force at once", function()
+  it("changes the current period at once", function()
     local fd = open(samples())
     local memory = assert(map(fd, 1))
     call(4)
@@ -209,7 +209,7 @@ describe("a request", function()
     refused("EINVAL", real.ioctl(open(calls()), "PERIOD", 5))
   end)
 
-  it("sends output to another's ring, back to none, and never to itself", function()
+  it("redirects output to another ring and back, but not to the event's own ring", function()
     local owner, other = open(samples { disabled = true }), open(samples())
     local memory = assert(map(owner, 1))
     refused("EINVAL", real.ioctl(other, "SET_OUTPUT", other))
@@ -226,7 +226,7 @@ describe("a request", function()
     refused("EINVAL", real.ioctl(open(samples { write_backward = true }), "SET_OUTPUT", owner))
   end)
 
-  it("pauses output and lets it go on; what came between is lost, and told", function()
+  it("pauses and resumes output; the samples between are reported as lost", function()
     local fd = open(samples())
     local memory = assert(map(fd, 1))
     call(1)
@@ -239,7 +239,7 @@ describe("a request", function()
     refused("EINVAL", real.ioctl(open(samples()), "PAUSE_OUTPUT", 1))
   end)
 
-  it("tells no BPF programs where there are none, and refuses what is none", function()
+  it("lists no BPF programs if none is attached, and refuses an invalid program", function()
     local fd = open(calls())
     for _, room in ipairs { 0, 1, 16 } do
       local ids, nr = real.ioctl(fd, "QUERY_BPF", room)
@@ -249,7 +249,7 @@ describe("a request", function()
     refused("EBADF", real.ioctl(fd, "SET_BPF", 12345))
   end)
 
-  it("changes a breakpoint's attr, and no other event's", function()
+  it("changes the attr of a breakpoint, and of no other event", function()
     local watch = { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4, exclude_kernel = true, disabled = true }
     local fd, errno = open(watch)
     if errno == E.ENOENT then return pending "no breakpoints on this machine" end
@@ -266,7 +266,7 @@ describe("a request", function()
     refused("EOPNOTSUPP", real.ioctl(open(dummy()), "MODIFY_ATTRIBUTES", attr_of(dummy())))
   end)
 
-  it("gives the id that read gives", function()
+  it("returns the same id as read", function()
     local fd = open(calls { read_format = { "id" } })
     local _, id = string.unpack("=i8i8", real.read(fd, 16))
     assert.equal(id, real.ioctl(fd, "ID"))
@@ -274,7 +274,7 @@ describe("a request", function()
   end)
 end)
 
-describe("the call's own flags", function()
+describe("a flag of perf_event_open:", function()
   before_each(function() requires("perf", "root", TRACE) end)
 
   local function flagged(flags, group, more)
@@ -293,7 +293,7 @@ describe("the call's own flags", function()
     assert.equal(1, value_of(owner)) -- members
   end)
 
-  it("FD_NO_GROUP alone leaves group_fd without meaning", function()
+  it("FD_NO_GROUP alone ignores group_fd", function()
     local leader = open(samples { disabled = true, read_format = { "group" } })
     assert(flagged(1, leader, { pinned = true }))
     assert.equal(1, value_of(leader))
@@ -301,7 +301,7 @@ describe("the call's own flags", function()
 end)
 
 describe("prctl", function()
-  it("switches all that this thread opened, and leaves their own switch", function()
+  it("disables and enables all events that this thread opened", function()
     requires("perf", "root", TRACE)
     local on, off = open(calls()), open(calls { disabled = true })
     assert.equal(0, real.prctl(31))
@@ -314,10 +314,10 @@ describe("prctl", function()
   end)
 end)
 
-describe("a corner", function()
+describe("a special case:", function()
   before_each(function() requires("perf", "root", TRACE) end)
 
-  it("a buffer too small for the counts is ENOSPC, and nothing is lost by it", function()
+  it("a buffer too small for the counts is ENOSPC, and no count is lost", function()
     local fd = open(calls { read_format = { "total_time_enabled", "id" } })
     call(2)
     for len = 0, 23 do refused("ENOSPC", real.read(fd, len)) end
@@ -325,7 +325,7 @@ describe("a corner", function()
     assert.equal(2, value_of(fd))
   end)
 
-  it("a group may have members of several PMUs, and shrinks as they close", function()
+  it("a group may have members of several PMUs, and shrinks when they close", function()
     local leader = open(calls { read_format = { "group" } })
     local members = { open({ type = 1, config = 2, exclude_hv = true, read_format = { "group" } }, leader),
                       open(dummy { read_format = { "group" } }, leader) }
@@ -335,14 +335,14 @@ describe("a corner", function()
     assert.equal(2, value_of(leader))
   end)
 
-  it("an event samples without a ring: it counts, nobody is told, and poll hangs up", function()
+  it("an event without a ring counts its samples, sends no wakeup, and poll reports a hangup", function()
     local fd = open(samples())
     call(50)
     assert.equal(50, value_of(fd))
     assert.equal(POLLHUP, poll(fd))
   end)
 
-  it("a ring is of any power of two of pages; a second mapping is of the same size", function()
+  it("a ring has any power of two of pages; a second mapping has the same size", function()
     for _, pages in ipairs { 0, 1, 2, 4, 8, 64 } do
       local fd = open(samples())
       local memory = assert(map(fd, pages))
@@ -357,7 +357,7 @@ describe("a corner", function()
     for _, pages in ipairs { 3, 5, 6, 7, 12 } do refused("EINVAL", map(open(samples()), pages)) end
   end)
 
-  it("a member counts on when its leader is closed, alone", function()
+  it("a member counts on alone after its leader is closed", function()
     local leader = open(calls())
     local member = open(calls(), leader)
     call(2)
@@ -366,7 +366,7 @@ describe("a corner", function()
     assert.equal(5, value_of(member))
   end)
 
-  it("a task that was watched and has ended: hangup without POLLIN, its records still there", function()
+  it("an ended task causes a hangup without POLLIN, and its records remain", function()
     local child = assert(core.spawn({ "true" }, 0))
     local fd = open({ type = 1, config = 9, comm = true, task = true, sample_id_all = true, sample_type = { "tid" },
       enable_on_exec = true, disabled = true, watermark = true, wakeup_watermark = 1 }, nil, child:pid())
@@ -396,7 +396,7 @@ describe("a corner", function()
 end)
 
 describe("remove_on_exec", function()
-  it("takes the event from a task that executes", function()
+  it("removes the event from a task that executes", function()
     requires("perf", "root", TRACE, "linux 5.13")
     local child = assert(core.spawn({ "true" }, 0))
     local fd = open({ type = 1, config = 2, remove_on_exec = true }, nil, child:pid())

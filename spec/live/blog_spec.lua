@@ -9,7 +9,7 @@ local why_not = not run.root and "not root"
 
 local it = require "spec.support.skip"(it, function() if why_not then pending(why_not) end end)
 
-describe("what the others' users met", function()
+describe("a problem of other tools' users:", function()
   it("'blocking read of context-switch records always times out': they arrive, with an empty body", function()
     local ins, outs, bodies = 0, 0, 0
     local s = perfev.session { command = { "sh", "-c", "sleep 0.05; sleep 0.05" } }
@@ -35,7 +35,7 @@ describe("what the others' users met", function()
                   time = true, cpu = true, identifier = true, comm = true, out = true, preempt = true }, names)
   end)
 
-  it("'CPU sampling stops after 67 records': it keeps delivering past any number", function()
+  it("'CPU sampling stops after 67 records': it delivers any number of records", function()
     local n, last = 0, 0
     local s = perfev.session { command = { "sh", "-c", "while :; do :; done" }, buffer = "16K", count = 1000,
                                duration = "300s" }
@@ -59,7 +59,7 @@ describe("what the others' users met", function()
     assert.equal(20000, n)
   end)
 
-  it("'tracepoint silent': sched_switch with no other option is heard from the whole machine", function()
+  it("'tracepoint silent': sched_switch without other options comes from the whole machine", function()
     local pids, cpus, all = {}, {}, core.cpus()
     local function nr(set)
       local n = 0
@@ -83,7 +83,7 @@ describe("what the others' users met", function()
     assert.is_true(s:totals().records > 2)
   end)
 
-  it("'tracepoint silent', as it was written: perfev.event{…} and perfev.run()", function()
+  it("'tracepoint silent' as reported: perfev.event{…} and perfev.run()", function()
     local r = run({ run.perfl, "-q", "-a", "-d", "300s", "-e",
       [[local pids, n = {}, 0
         event { "sched:sched_switch", sample = function(r)

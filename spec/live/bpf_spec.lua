@@ -23,7 +23,7 @@ local runs = {
 
 describe("perfl", function()
   for _, words in ipairs(runs) do
-    it("makes no bpf(2) in: perfl " .. table.concat(words, " "), function()
+    it("makes no bpf(2) call in: perfl " .. table.concat(words, " "), function()
       if why_not then pending(why_not) end
       local dir = run.tempdir()
       local r = run { "strace", "-f", "-e", "trace=bpf,perf_event_open", "-o", dir .. "/calls", run.perfl,
@@ -39,8 +39,8 @@ describe("perfl", function()
   end
 end)
 
-describe("a BPF program that is loaded", function()
-  it("is heard of by two sessions at once, as the kernel wrote it for each", function()
+describe("a loaded BPF program", function()
+  it("is reported to two sessions at once, in the kernel's format for each", function()
     requires("root", "cc")
     local dir = run.tempdir()
     local prog = dir .. "/bpfloop"

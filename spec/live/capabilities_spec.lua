@@ -27,7 +27,7 @@ local function install(dir)
   return tonumber(r.out, 16) ~= 0 or nil
 end
 
-describe("perfl with file capabilities, run by nobody,", function()
+describe("perfl with file capabilities, run by an ordinary user,", function()
   local dir, perfl, library
 
   setup(function()
@@ -67,7 +67,7 @@ describe("perfl with file capabilities, run by nobody,", function()
     assert.equal(0, r.code, r.err)
   end)
 
-  it("loads no native code but perfev's own", function()
+  it("loads no native code except perfev's own", function()
     assert.equal("nil\n", printed "print(package.loadlib)")
     assert.equal("false\n", printed(("package.cpath = '%s/?.so' print((pcall(require, 'own')))"):format(library)))
     assert.equal("false\n", printed(("package.path = '%s/?.so' print((pcall(require, 'own')))"):format(library)))
@@ -77,7 +77,7 @@ describe("perfl with file capabilities, run by nobody,", function()
     assert.equal("table\n", printed "print(type(require 'perfev.elf'))")
   end)
 
-  it("loads perfev's own modules from a place that root alone may write, and from no other", function()
+  it("loads perfev's own modules only from a place that root alone may write", function()
     local copy = run.tempdir()
     finally(function() run.remove(copy) end)
     assert(os.execute(("cp -a %s/. %s && setcap %s=ep %s/perfl"):format(dir, copy, CAPABILITIES, copy)))
@@ -106,7 +106,7 @@ describe("perfl with file capabilities, run by nobody,", function()
     assert.equal(("CapInh:\tN\nCapEff:\tN\nCapAmb:\tN\n"):gsub("N", ("0"):rep(16)), status)
   end)
 
-  it("opens for a script what the user may open, and nothing of other processes", function()
+  it("opens for a script only files that the user may open, and no files of other processes", function()
     local secret = run.tempdir() .. "/secret"
     finally(function() run.remove(secret:match "^(.*)/") end)
     assert(os.execute(("echo secret > %s && chmod 600 %s"):format(secret, secret)))
@@ -131,7 +131,7 @@ describe("perfl with file capabilities, run by nobody,", function()
       printed(("print(#require 'perfev.core'.slurp('/proc/%d/maps') > 0)"):format(held.pid)))
   end)
 
-  it("reads below the root of another process what the user may read, and follows links within that root", function()
+  it("reads below another process's root only the user's readable files and links inside", function()
     local below = new_directory()
     local held <close> = setmetatable({ pipe = assert(io.popen((
       "cd %s && mkdir tmp secret && echo inside > tmp/file && ln -s /tmp/file link && echo secret > secret/file && "
@@ -150,12 +150,12 @@ describe("perfl with file capabilities, run by nobody,", function()
     end
   end)
 
-  it("gives a command none of them", function()
+  it("passes no capability to a command", function()
     local r = as_nobody("-q", "-e", "done(function() end)", "-a", "--", "sh", "-c", "grep CapPrm /proc/self/status")
     assert.equal("CapPrm:\t" .. ("0"):rep(16) .. "\n", r.out, r.err)
   end)
 
-  it("drops all of them once the events are open, but what names of addresses need", function()
+  it("keeps only the capabilities for names of addresses after the events are open", function()
     local script = [[
       local function permitted()
         return io.open("/proc/self/status"):read("a"):match "CapPrm:%s*(%x+)"
@@ -173,7 +173,7 @@ describe("perfl with file capabilities, run by nobody,", function()
     assert.equal("0000000400080000\n" .. refused, r.out, r.err)
   end)
 
-  it("refuses hooks, with which a script would answer for the kernel, but on the simulated one", function()
+  it("refuses hooks that could replace kernel calls, except on the simulated kernel", function()
     for _, verb in ipairs { "set({})", "with({}, print)" } do
       assert.matches("^false\t[^\n]*hooks%.%l+: not available while perfl has file capabilities\n",
         printed("print(pcall(function() perfev.hooks." .. verb .. " end))"))

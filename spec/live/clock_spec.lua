@@ -10,7 +10,7 @@ local clock = perfev.hooks.real.clock
 
 describe("a session's clock", function()
   for name, id in pairs(ids) do
-    it(name .. " is that of its records", function()
+    it(name .. " is the clock of its records", function()
       -- The distance from a clock that cannot be set. If it changed meanwhile, the measurement is repeated.
       local function distance() return clock(id) - clock(ids.monotonic_raw) end
       local times, before, after, began
@@ -30,7 +30,7 @@ describe("a session's clock", function()
     end)
   end
 
-  it("is the kernel's in a time namespace, too, where records are not awaited for as long as that is off", function()
+  it("in a time namespace is the kernel's clock, and its offset does not delay records", function()
     requires("root", "program unshare")
     for _, off in ipairs { "-1000", "1000" } do
       if run({ "unshare", "--time", "--monotonic", off, "true" }).code ~= 0 then pending "no time namespaces" end
@@ -41,14 +41,14 @@ describe("a session's clock", function()
     end
   end)
 
-  it("is not one that counts CPU time: these differ from task to task", function()
+  it("is never a clock of CPU time, because these differ between tasks", function()
     for _, name in ipairs { "process_cputime", "thread_cputime", "PROCESS_CPUTIME_ID", 2, 3 } do
       assert.error_matches(function() perfev.session { clock = name } end,
         "clock must be one of boottime, monotonic, monotonic_raw, realtime, tai, not '?" .. name)
     end
   end)
 
-  it("as an event's own clockid is refused by the kernel and by us in advance", function()
+  it("is refused as an event's clockid by the kernel, and by perfev in advance", function()
     for _, id in ipairs { 2, 3 } do
       local s <close> = perfev.session { tid = "self" }
       local ok, why, code = s:event { "dummy", use_clockid = true, clockid = id, comm = function() end }

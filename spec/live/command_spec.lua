@@ -3,7 +3,7 @@
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
-describe("perfl with a command as perf, strace and time take it", function()
+describe("perfl with a command as for perf, strace and time", function()
   local dir
   setup(function() dir = run.tempdir() end)
   teardown(function() run.remove(dir) end)
@@ -14,7 +14,7 @@ describe("perfl with a command as perf, strace and time take it", function()
     return r
   end
 
-  it("counts ls, whose options are its own", function()
+  it("counts ls, and leaves its options to it", function()
     local r = perfl("stat", "-e", "task-clock", "ls", "-d", "/")
     assert.matches("^/\n", r.out)
     assert.matches("Performance counter stats for 'ls %-d /'", r.out .. r.err)
@@ -51,7 +51,7 @@ describe("perfl with a command as perf, strace and time take it", function()
     assert.matches("\nclose +%d+\n", r.out)
   end)
 
-  it("selects by name among all tasks with -a --comm, those that begin later, too", function()
+  it("selects by name among all tasks with -a --comm, including tasks that begin later", function()
     requires "root"
     run(("cp /bin/true %s/perfev_late"):format(dir))
     local r = perfl("-a", "--comm", "perfev_l*", "-e", [[
@@ -61,7 +61,7 @@ describe("perfl with a command as perf, strace and time take it", function()
     assert.matches("^named\tperfev_late\nended\tperfev_late\nCOMM +COUNT\nperfev_late +%d+\n$", r.out)
   end)
 
-  it("watches the machine with stat and top when nothing is named", function()
+  it("watches the machine with stat and top when no target is named", function()
     requires "root"
     local r = perfl("-d", "100ms", "stat", "-e", "cpu-clock")
     assert.matches("Performance counter stats for 'system wide'", r.out .. r.err)

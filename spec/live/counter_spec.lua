@@ -60,7 +60,7 @@ describe("a counter of this thread", function()
     end
   end)
 
-  it("runs all of the time that it is on", function()
+  it("runs during all of the time that it is enabled", function()
     local c = own { "task-clock", "page-faults" }
     touch(10)
     local r = c:read()
@@ -82,7 +82,7 @@ describe("a counter of this thread", function()
     c:close()
   end)
 
-  it("is set to 0 by a reset, which leaves the time", function()
+  it("is set to 0 by a reset, which keeps the time", function()
     local c = own { "page-faults" }
     touch(50)
     c:disable()
@@ -111,7 +111,7 @@ describe("a counter of this thread", function()
 end)
 
 describe("a group", function()
-  it("shrinks and grows, and is read whole", function()
+  it("shrinks and grows, and is read as a whole", function()
     local g = perfev.group { "page-faults", "minor-faults", "major-faults", "task-clock", tid = "self",
       inherit = false }
     touch(30)
@@ -151,8 +151,8 @@ describe("a group", function()
   end)
 end)
 
-describe("a group of more than its reading may hold", function()
-  it("is told so, and not of an old kernel", function()
+describe("a group larger than one read may return", function()
+  it("is refused with this cause, not with an old kernel as the cause", function()
     local most = (16384 - 8) // 16
     local spec = { tid = "self", read_format = { "group", "id" } }
     for i = 1, most + 1 do spec[i] = { "dummy", name = "d" .. i, exclude_kernel = true } end
@@ -170,7 +170,7 @@ describe("a group of more than its reading may hold", function()
 end)
 
 describe("requests", function()
-  it("are refused as the kernel refuses them", function()
+  it("are refused where the kernel refuses them", function()
     local m = own({ "page-faults" }):member()
     for _, case in ipairs {
       { E.EINVAL, m:refresh(1) }, { E.EINVAL, m:period(5) }, { E.EINVAL, m:filter("common_pid == 1") },
@@ -232,7 +232,7 @@ describe("requests", function()
       write(page)
       for _ = 1, 100 do
         if #list > before_it then break end
-        real.epoll_wait(polled, 1, 1000) -- or till we are stopped and go on: EINTR
+        real.epoll_wait(polled, 1, 1000) -- or EINTR, after a stop and SIGCONT
         table.move(codes(fd), 1, 5, #list + 1, list)
       end
     end
@@ -251,7 +251,7 @@ describe("requests", function()
     if blocked ~= 0 then real.sigblock(set, 0) end
   end)
 
-  it("have a signal sent that a session hears, one for each wakeup", function()
+  it("send a signal that a session handles, one for each wakeup", function()
     if not process then pending(no_poll) end
     local s <close> = perfev.session { tid = "self" }
     local samples, heard, fd = 0, 0, nil
@@ -335,7 +335,7 @@ describe("targets", function()
     one:close()
   end)
 
-  it("a process with its threads, and children of before they were children", function()
+  it("a process with its threads, and with children that it had before", function()
     local c = assert(perfev.counter { "page-faults", pid = "self" })
     os.execute "true"
     assert.is_true(c:read()["page-faults"] > 20)
@@ -350,7 +350,7 @@ describe("targets", function()
     assert.matches("^cannot count page%-faults in the cgroup of descriptor 0 on cpu 0: ", why)
   end)
 
-  it("a process that is not there", function()
+  it("a process that does not exist", function()
     local c, why, code = perfev.counter { "page-faults", tid = 4194303 }
     assert.is_nil(c)
     assert.equal(E.ESRCH, code, why)
@@ -358,7 +358,7 @@ describe("targets", function()
 end)
 
 describe("measure", function()
-  it("gives results and counts, and measures little more than f", function()
+  it("returns results and counts, and measures little more than f", function()
     local a, b, r = perfev.measure({ "page-faults", "task-clock" }, function()
       touch(100)
       return "a", nil

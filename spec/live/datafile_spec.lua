@@ -30,14 +30,14 @@ local kinds = {
   { "addresses, pages, weights and transactions",
     "-e page-faults -c 1 -d -P --data-page-size --code-page-size --phys-data -W --transaction --sample-identifier" },
   { "the whole machine", "-e cpu-clock -F 4000 -a -g" },
-  { "terms of events, and names of their own", "-e page-faults/name=mine,period=3/ -e task-clock/call-graph=fp/" },
+  { "terms and names of events", "-e page-faults/name=mine,period=3/ -e task-clock/call-graph=fp/" },
   { "modifiers", "-e page-faults:u -e cpu-clock:k -c 1000" },
-  { "a ring that is overwritten, and tasks told last", "--overwrite --tail-synthesize -e page-faults -c 1" },
+  { "an overwritten ring, tasks at the end", "--overwrite --tail-synthesize -e page-faults -c 1" },
   { "build ids in its maps", "--buildid-mmap -e page-faults -c 1" },
-  { "a ring of a page", "-m 1 -e page-faults -c 1" },
-  { "a late start, the time's bounds, and no word of the time before",
+  { "a ring of one page", "-m 1 -e page-faults -c 1" },
+  { "a late start, time bounds and no synthesized records",
     "-D 1 --timestamp-boundary --synth=no -e page-faults -c 1", quiet = true },
-  { "a cgroup to watch", "-a -e page-faults -c 1 -G /" },
+  { "a watched cgroup", "-a -e page-faults -c 1 -G /" },
   { "a file for each CPU", "--threads=cpu -a -e page-faults,sched:sched_switch -c 1" },
   { "a compressed file for each CPU", "--threads=core -z -e page-faults -c 1" },
   { "perf sched", command = "perf sched record --no-bpf-event -o %s -- sh -c %s" },
@@ -143,7 +143,7 @@ describe("a recording with", function()
     end
   end)
 
-  it("a recorder that was killed has all that it had written", function()
+  it("a killed recorder keeps all records that the recorder wrote", function()
     need()
     local path = record { "faults", "-e page-faults -c 1 -g" }
     local whole = perfscript.ours(path)
@@ -161,7 +161,7 @@ describe("a recording with", function()
     assert.equal("- COMM: perf-exec:", killed.told.tasks[1]:match "^%D+")
   end)
 
-  it("a size to switch its output at is as many recordings, each whole", function()
+  it("an output size to switch at becomes several recordings, each complete", function()
     need()
     local path = record { "parts", "--switch-output=100K -a -e page-faults -c 1 -g" }
     local parts = run.capture("ls " .. path .. ".*")

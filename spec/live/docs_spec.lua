@@ -37,7 +37,7 @@ for _, path in ipairs(paths) do
 
     for _, block in ipairs(docs.read(path).blocks) do
       if block.lang ~= "text" and not block["not run"] then
-        it(("line %d does what it shows"):format(block.line), function()
+        it(("line %d does as shown"):format(block.line), function()
           need_kernel()
           local result = docs.run(place, block)
           if result then check_ran(result, block) end
@@ -123,14 +123,14 @@ describe("make demo, as doc/install.md shows it,", function()
     if block.text:find("^build/perfl ") then shown = block end
   end
 
-  it("runs what the Makefile runs", function()
+  it("runs the commands of the Makefile", function()
     local recipe = docs.slurp("Makefile"):match("\ndemo%-commands:[^\n]*\n(.-)\n\n")
     for command in recipe:gmatch("%$%(BUILD%)(/perfl [^\n]+)") do
       assert(shown.text:find("build" .. command .. "\n", 1, true), command)
     end
   end)
 
-  it("prints what it shows", function()
+  it("prints the output shown", function()
     need_kernel()
     local place <close> = setmetatable(docs.place(), { __close = docs.leave })
     for part in shown.text:gsub("%f[^\n\0]build/", "\0"):gmatch("%z([^%z]+)") do

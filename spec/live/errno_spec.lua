@@ -151,7 +151,7 @@ local function of_one_mind(who, answers)
   assert.same({}, call_differences(who, answers, nr))
 end
 
-describe("table, kernel, simulated kernel and validate are of one mind", function()
+describe("the table, the kernel, the simulated kernel and validate agree", function()
   it("for root", function()
     requires("perf", "root")
     local answers = {}
@@ -160,12 +160,12 @@ describe("table, kernel, simulated kernel and validate are of one mind", functio
     of_one_mind("root", answers)
   end)
 
-  it("for nobody", function()
+  it("for an ordinary user", function()
     requires("perf", "root", "nobody", "paranoid 2")
     of_one_mind("nobody", as_somebody())
   end)
 
-  it("for nobody with CAP_PERFMON", function()
+  it("for an ordinary user with CAP_PERFMON", function()
     requires("perf", "root", "nobody", "paranoid 2", "setpriv --ambient-caps", "linux 5.8")
     of_one_mind("perfmon", as_somebody(table.move(perfmon, 1, #perfmon, 1, {})))
   end)
@@ -296,7 +296,7 @@ describe("an attr's size", function()
     return size
   end
 
-  it("is taken, or refused with the kernel's own size", function()
+  it("is accepted, or refused with the kernel's own size", function()
     requires("perf", "cc", "nobody")
     local own = own_size()
     assert.is_true(own >= 64 and own % 8 == 0, own)
@@ -311,7 +311,7 @@ describe("an attr's size", function()
     end
   end)
 
-  it("of an attr made by its fields is what they need, and of E2BIG the kernel's own", function()
+  it("of an attr made from fields fits them, and E2BIG returns the kernel's own", function()
     requires("perf", "cc", "nobody")
     local own = own_size()
     local fields = { type = 1, config = 0, sample_period = 1000, exclude_kernel = true, disabled = true,
@@ -329,14 +329,14 @@ describe("an attr's size", function()
     assert.equal(own, attr.size)
   end)
 
-  it("of 0 drops what came later", function()
+  it("of 0 ignores all newer fields", function()
     requires("perf", "cc", "nobody")
     -- config2 at 64, sample_regs_user at 80, and the reserved word: none is looked at
     for _, at in ipairs { 64, 80, 110 } do assert.equal("ok", (raw_open(1, 9, 0, at))) end
     assert.equal("EINVAL", (raw_open(1, 9, 112, 110)))
   end)
 
-  it("is the smallest possible in our calls, so that old kernels accept it", function()
+  it("is the smallest possible in perfev's calls, so that old kernels accept it", function()
     requires("perf")
     local k = sim.new { world = "vm", release = "4.4" }
     for _, case in ipairs { { {}, 64 }, { { bp_len = 4 }, 72 }, { { use_clockid = true, clockid = 1 }, 96 } } do
@@ -347,7 +347,7 @@ describe("an attr's size", function()
     end
   end)
 
-  it("is left alone where the group's counts would not fit", function()
+  it("is not changed if the group's counts would not fit", function()
     requires("perf", "root", "files 800")
     local function open(group)
       local attr = core.attr_parse(core.attr_new({ type = 1, config = 9, read_format = { "group", "id", "lost" },
@@ -375,7 +375,7 @@ end)
 describe("a probe of user space", function()
   local function uprobe() return number_of "/sys/bus/event_source/devices/uprobe/type" end
 
-  it("wants a file that can have one", function()
+  it("requires a file that can be probed", function()
     requires("perf", "root", "cc", "nobody", "pmu uprobe")
     local pmu = uprobe()
     assert.equal("ENOENT", (raw_open(pmu, 0, 112, 0, "/no/such/file")))
@@ -386,7 +386,7 @@ describe("a probe of user space", function()
       flags = 0 }, real)))
   end)
 
-  it("is nothing for nobody", function()
+  it("is refused for an ordinary user", function()
     requires("perf", "root", "nobody", "paranoid 2", "pmu uprobe")
     local chunk = ([[
       local core, real = require "perfev.core", require("perfev").hooks.real
@@ -398,14 +398,14 @@ describe("a probe of user space", function()
 end)
 
 describe("an attr's address", function()
-  it("that is none is EFAULT", function()
+  it("outside of the address space is EFAULT", function()
     requires("perf", "root", "cc", "nobody")
     assert.equal("EFAULT", (raw_open(1, 9, 64, 0, "", "", "bad")))
   end)
 end)
 
 describe("the limit of descriptors", function()
-  it("is EMFILE, on this kernel and on the simulated one", function()
+  it("gives EMFILE on this kernel and on the simulated one", function()
     requires("perf")
     local chunk = [[
       local core, real = require "perfev.core", require("perfev").hooks.real
@@ -427,7 +427,7 @@ end)
 
 -- ---- conditions that this machine cannot produce ----
 
-describe("what this machine cannot show, on the simulated one:", function()
+describe("a case that this machine cannot show, on the simulated kernel:", function()
   local function answer(world, fields, pid, cpu)
     local _, errno = sim.new(world).hooks.perf_event_open(core.attr_parse(core.attr_new(fields):bytes()), pid, cpu,
       -1, 8)

@@ -45,18 +45,18 @@ local function as_root(sentence, f)
 end
 
 describe("this kernel", function()
-  as_root("has no PMU of that type", function()
+  as_root("has no PMU of an unknown type", function()
     refused(script("event { type = 4242, sample = print }", "--", "true"), "type=4242",
       "no PMU of this machine has the type 4242", "/sys/bus/event_source")
   end)
 
-  as_root("has no hardware counters, where it is a virtual machine without a PMU", function()
+  as_root("has no hardware counters in a virtual machine without a PMU", function()
     if pmus:find "cpu" then pending "there is a PMU" end
     refused(script("event { type = 0, config = 0, sample = print }", "--", "true"), "type=0",
       "this machine has no hardware counters", "cpu-clock")
   end)
 
-  as_root("does not know an option that a newer one has", function()
+  as_root("refuses an option of a newer kernel", function()
     local versions = require "perfev.event.kernel_versions"
     if versions.number(release) >= 6019 then pending("this kernel, " .. release .. ", knows it") end
     refused(script("event { 'cpu-clock', defer_callchain = true, sample = print }", "--", "true"), "cpu-clock",
@@ -85,7 +85,7 @@ describe("this kernel", function()
       "no tracepoint of this kernel has the number 64000", "its name")
   end)
 
-  as_root("has four breakpoints, and a fifth is told of", function()
+  as_root("has four breakpoints, and a fifth is refused with this cause", function()
     local text = {}
     for i = 1, 5 do
       text[i] = ("event { type = 5, bp_type = 2, bp_len = 4, bp_addr = 0x%x, name = 'mem:%d', sample = print }")
@@ -96,7 +96,7 @@ describe("this kernel", function()
     refused(r, "mem:5", "all hardware breakpoints are in use", "fewer breakpoints")
   end)
 
-  as_root("has a limit of the stack's depth, and of the rate of samples", function()
+  as_root("limits the stack's depth and the rate of samples", function()
     local deep, often = "event { 'cpu-clock', callchain = true, %s, sample = print }", "event { 'cpu-clock', %s }"
     local r = script(deep:format "sample_max_stack = 4000", "--", "true")
     refused(r, "cpu-clock", "sample_max_stack = 4000 is above kernel.perf_event_max_stack", "sample_max_stack = ")
@@ -106,7 +106,7 @@ describe("this kernel", function()
     accepted(script(often:format(advised(r, "(freq = %d+)")), "--", "true"))
   end)
 
-  as_root("gives so many descriptors, and the sum of those that are needed is shown", function()
+  as_root("limits descriptors, and the refusal shows the number that is needed", function()
     local r = run({ "sh", "-c", "ulimit -n 20 && exec " .. run.quote(run.perfl) .. " -q -a -d 1s -e "
       .. run.quote "for i = 1, 30 do event { 'cpu-clock', name = 'clock ' .. i, sample = print } end" })
     refused(r, "cannot open clock", "30 events x ", "prlimit")
@@ -126,7 +126,7 @@ describe("this kernel", function()
     end
   end)
 
-  as_root("counts a tracepoint that it does not sample, and is told to", function()
+  as_root("counts a tracepoint that it cannot sample, and the refusal suggests to count", function()
     if not tracefs.find("irq_vectors", "irq_work_exit") then pending "no irq_vectors:irq_work_exit" end
     local r = script("event { 'irq_vectors:irq_work_exit', sample = print }", "--", "true")
     if r.code == 0 then pending "this kernel samples it" end
@@ -137,7 +137,7 @@ describe("this kernel", function()
     assert.matches("%d+%s+irq_vectors:irq_work_exit", r.err .. r.out)
   end)
 
-  as_root("shows /proc, and where it does not, that is said", function()
+  as_root("shows /proc, and a missing /proc is reported", function()
     local covered = { "unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"', run.perfl }
     local function without_proc(...)
       local words = table.move({ ... }, 1, select("#", ...), #covered + 1, { table.unpack(covered) })
@@ -155,14 +155,14 @@ describe("this kernel", function()
     assert.is_nil((r.err .. r.out):find("traceback", 1, true))
   end)
 
-  as_root("refuses what the PMU software cannot do", function()
+  as_root("refuses options that the PMU software does not support", function()
     refused(script("event { 'cpu-clock', sample_type = { 'branch_stack' }, branch_sample_type = { 'any' } }", "--",
       "true"), "cpu-clock", "sample_type has branch_stack, which needs a hardware event", "a hardware event")
     refused(script("event { 'cpu-clock', aux_sample_size = 4096 }", "--", "true"), "cpu-clock",
       "aux_sample_size requires a group leader that traces", "leave it out")
   end)
 
-  as_root("has what the doctor says of it, and the doctor leaves nothing open", function()
+  as_root("agrees with the doctor, which leaves nothing open", function()
     collectgarbage()
     local fds = #core.list "/proc/self/fd"
     local found = perfev.doctor()
@@ -195,7 +195,7 @@ describe("the doctor's table", function()
     return rows
   end
 
-  as_root("says of root what root finds, and of CAP_PERFMON what nobody with it alone finds", function()
+  as_root("agrees with the results of root and of an ordinary user with CAP_PERFMON", function()
     if not run.have "setpriv" then pending "no setpriv" end
     local dir = run.tempdir() -- the user "nobody" may not reach perfl's directory
     assert(os.execute(("cp %s %s/perfl"):format(run.quote(run.perfl), dir)))
@@ -212,7 +212,7 @@ describe("the doctor's table", function()
 end)
 
 describe("a filter", function()
-  as_root("is refused by this kernel where it is refused by us, and what we take it takes", function()
+  as_root("is refused by this kernel if perfev refuses it, and accepted if perfev accepts it", function()
     local tp = tracefs.find("sched", "sched_switch")
     if not tp then pending "no tracefs" end
     local counter = assert(core.counter { pids = { 0 }, cpus = { -1 } })
@@ -234,7 +234,7 @@ describe("a filter", function()
     counter:close()
   end)
 
-  as_root("is shown with a caret by perfl, before the kernel sees it", function()
+  as_root("is shown with a caret by perfl before the kernel receives it", function()
     local r = script("event { 'sched:sched_switch', filter = 'prv_pid == 1', sample = print }", "-vv", "--", "true")
     assert.equal(1, r.code)
     assert.is_not_nil(r.err:find("\n  | prv_pid == 1\n  | ^^^^^^^\n  fields: char prev_comm[16], ", 1, true), r.err)
@@ -244,8 +244,8 @@ describe("a filter", function()
   end)
 end)
 
-describe("whom perfl watches", function()
-  as_root("is a user's processes, or those of a name, and it says how many", function()
+describe("the target of perfl", function()
+  as_root("is a user's processes or those of a name, with a message on their number", function()
     local r = run({ "sh", "-c", "sleep 30 & until grep -qx sleep /proc/$!/comm; do :; done; " .. run.quote(run.perfl)
       .. " -d 50ms --uid root --comm sleep -q -e 'event { \"cpu-clock\", sample = print }'; kill $!" })
     assert.matches("^perfl: %d+ process[es]* of the user root, named 'sleep'\n$", r.err)
@@ -254,7 +254,7 @@ describe("whom perfl watches", function()
     assert.matches("no process named 'no such process'", r.err)
   end)
 
-  as_root("is a cgroup, and nobody outside of it", function()
+  as_root("is a cgroup without any task outside of it", function()
     local _, used = require("perfev.event.cgroup").mounts()
     if not used then pending "no cgroup hierarchy that perf events know" end
     local dir = ("%s/perfev-spec-%d"):format(used.path, core.pid())

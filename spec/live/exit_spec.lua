@@ -114,7 +114,7 @@ describe("os.exit in a callback, live,", function()
     end
   end)
 
-  it("ends the command of a session in a program of one's own", function()
+  it("ends the command of a session in a program without perfl", function()
     local own = dir .. "/own.lua"
     local f <close> = assert(io.open(own, "w"))
     f:write(([[

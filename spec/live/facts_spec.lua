@@ -93,14 +93,14 @@ local function ours(path)
   return made
 end
 
-describe("the facts of this machine", function()
+describe("the headers that perfl writes about this machine", function()
   -- Facts that change between two reads, or belong to the recorder.
   local own = { version = true, cmdline = true, event_desc = true, sample_time = true, build_ids = true }
 
   -- A virtual machine's memory is given and taken while it runs.
   local function near(a, b) assert.is_true(a < 2 * b and b < 2 * a, a .. " and " .. b) end
 
-  it("decode to what perf's own do", function()
+  it("decode to the same values as perf's", function()
     local path = record("-e cpu-clock -k monotonic")
     local recording <close> = assert(perfev.open(path))
     local header = {}
@@ -128,7 +128,7 @@ describe("the facts of this machine", function()
     end
   end)
 
-  it("leave nothing out that perf tells but of BPF, and are shown by perf line for line", function()
+  it("miss no line of perf's except on BPF, and perf shows them line for line", function()
     local path = record("-e cpu-clock -a")
     local function sorted(head, list)
       local words = {}
@@ -155,8 +155,8 @@ describe("the facts of this machine", function()
   end)
 end)
 
-describe("perf's samples between our sections and records", function()
-  it("are printed as between its own: symbols, stacks, payloads with addresses in them", function()
+describe("perf's samples between perfl's sections and records", function()
+  it("are printed as between perf's own: symbols, stacks, payloads with addresses in them", function()
     local path = record("-g -e kmem:kfree -e sched:sched_process_exec -e syscalls:sys_enter_openat -e page-faults -c 7")
     local printed = perf("script -F comm,tid,time,event,ip,sym,dso,trace 2>/dev/null", path)
     assert.matches("call_site=%l[%w_]*%+0x%x", printed) -- %pS has found its symbol
@@ -164,7 +164,7 @@ describe("perf's samples between our sections and records", function()
     assert.equal(printed, perf("script -F comm,tid,time,event,ip,sym,dso,trace 2>/dev/null", ours(path)))
   end)
 
-  it("have the same build ids where both have one, and are of files that perf has no other for", function()
+  it("have the same build ids if both have one, and include all files of perf's", function()
     local path = record("-e page-faults -c 1")
     local theirs = {}
     local recording <close> = assert(perfev.open(path))
@@ -179,7 +179,7 @@ describe("perf's samples between our sections and records", function()
   end)
 end)
 
-describe("what was there before", function()
+describe("the records of the initial state", function()
   -- Tasks that outlive this spec: this process, the kernel, and some of its threads.
   local function lasting(path, own)
     local lines, pids = {}, { [own] = true, ["-1"] = true, ["2"] = true, ["3"] = true }
@@ -195,7 +195,7 @@ describe("what was there before", function()
     return lines
   end
 
-  it("is what perf says was there: kernel, cgroups, tasks, namespaces, maps", function()
+  it("match perf's: kernel, cgroups, tasks, namespaces, maps", function()
     -- Where cgroups come and go meanwhile, all is done again.
     local function cgroups() return run.capture "find /sys/fs/cgroup -type d 2>/dev/null | sort" end
     local own = tostring(core.pid())
@@ -210,7 +210,7 @@ describe("what was there before", function()
     assert.same(theirs, found)
   end)
 
-  it("is told apart from what came by its time, and the event is known whose records they are", function()
+  it("are marked by their time, and belong to a known event", function()
     local path = ours(record("-a -e cpu-clock", "true"))
     local recording <close> = assert(perfev.open(path))
     local before, own = 0, {}

@@ -26,13 +26,13 @@ local function output(...)
   return r.out
 end
 
-describe("fields on the real kernel", function()
-  it("are what the record itself has, of a command", function()
+describe("the fields on the real kernel", function()
+  it("have the values of the record, for a command", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", both, "--", "true")) > 20)
   end)
 
-  it("are the same of a recording", function()
+  it("have the same values in a recording", function()
     requires("root", "tracefs")
     local dir = run.tempdir()
     local path = dir .. "/a.data"
@@ -43,7 +43,7 @@ describe("fields on the real kernel", function()
     assert.is_true(n > 20)
   end)
 
-  it("that need no task make samples without one, which come nevertheless", function()
+  it("that need no task request samples without one, and these arrive", function()
     requires("root", "tracefs")
     local out = output("-e", [[
       local n, ev = 0

@@ -62,7 +62,7 @@ local function browsed(profile, does)
 end
 
 describe("a flame graph in a browser", function()
-  it("of 20,000 stacks is zoomed by a click, searched, inverted and left by back, without a network", function()
+  it("of 20,000 stacks can be zoomed, searched, inverted and left by back, offline", function()
     requires "program chromium"
     local p = perfev.profile { title = "spec" }
     p:add({ "read", "parse", "main" }, 30000)

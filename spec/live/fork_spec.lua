@@ -64,7 +64,7 @@ for name, leave in pairs(ends) do
     end)
 
     -- sh renames itself once by exec, and each of its nine children once.
-    it("in a callback, leaves the parent every record, its command and its order", function()
+    it("in a callback leaves the parent every record, its command and their order", function()
       assert.equal("0\n10\n3\n0\t0\n", says([[
         local c
         local s = perfev.session { command = { "sh", "-c",
@@ -88,7 +88,7 @@ for name, leave in pairs(ends) do
 end
 
 describe("in a forked process", function()
-  it("a counter is refused, and can be closed", function()
+  it("a counter is refused, but can be closed", function()
     local out = says(counting .. [[
       local pid = process.fork()
       if pid == 0 then
@@ -106,7 +106,7 @@ describe("in a forked process", function()
     assert.matches("\n0\n$", out)
   end)
 
-  it("a session is refused, its record too, and the callback's return goes nowhere", function()
+  it("a session is refused, its record too, and returning from the callback has no effect", function()
     local out = says [[
       local s = perfev.session { command = { "sh", "-c", "/bin/true; /bin/true" } }
       local pid, n = nil, 0
@@ -136,7 +136,7 @@ true	nil
 ]], (out:gsub("[%w/._]+:%d+: ", "")))
   end)
 
-  it("a session whose command still runs ends in the child, and goes on in the parent", function()
+  it("a session with a running command ends in the child, and continues in the parent", function()
     assert.equal("nil\tsession: it was started before fork(), and is the parent process's\ntrue\tnil\n0\n", says [[
       local s = perfev.session { command = { "sleep", "1000" } }
       local pid
@@ -172,7 +172,7 @@ true	nil
       print(one())]])
   end)
 
-  it("a command that is held is not the child's to start or to kill", function()
+  it("a held command cannot be started or killed by the child", function()
     assert.equal("0\n5\n", says [[
       local c = must(perfev.counter { "page-faults", command = { "sh", "-c", "exit 5" } })
       local pid = process.fork()
@@ -185,8 +185,8 @@ true	nil
   end)
 end)
 
-describe("a program that is run while events are open", function()
-  it("does not have their descriptors", function()
+describe("a program that starts while events are open", function()
+  it("does not inherit their descriptors", function()
     local out = says [[
       local s = perfev.session { all_cpus = true }
       must(s:event { "dummy", comm = function() end })
@@ -206,7 +206,7 @@ describe("a program that is run while events are open", function()
 end)
 
 describe("a session's descriptor", function()
-  it("is for any loop: readable there when dispatching is worth it", function()
+  it("works in any event loop: it becomes readable when dispatching is worthwhile", function()
     assert.equal("false\ntrue\ntrue\n", says [[
       local s = perfev.session { command = { "true" } }
       local n = 0
@@ -221,7 +221,7 @@ describe("a session's descriptor", function()
       print(n > 0)]])
   end)
 
-  it("is a number for another lua_State, which has sessions of its own", function()
+  it("is only a number in another lua_State, which has sessions of its own", function()
     assert.equal("true\ntrue\n", says [[
       local s = perfev.session { command = { "true" } }
       local n = 0

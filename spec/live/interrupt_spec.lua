@@ -36,28 +36,28 @@ echo "$line $sent $status"
   return tonumber(sent), tonumber(status), r.err
 end
 
-describe("a callback that does not come back", function()
-  it("is ended by one SIGINT when it is Lua", function()
+describe("a callback that does not return", function()
+  it("is ended by one SIGINT if it runs Lua", function()
     local sent, status, said = interrupted("while true do end", 1)
     assert.same({ 1, 130 }, { sent, status })
     assert.truthy(said:find "interrupted!")
   end)
 
-  it("is ended by one SIGINT when it catches its errors, as long as it comes back to Lua", function()
+  it("is ended by one SIGINT if it catches errors and returns to Lua", function()
     local sent, status, said = interrupted(
       "local ok, why = pcall(function() while true do end end) io.stderr:write(tostring(why))", 1)
     assert.same({ 1, 130 }, { sent, status })
     assert.truthy(said:find "interrupted!")
   end)
 
-  it("is ended by a SIGINT that comes after the first when it is one call of C", function()
+  it("is ended by a second SIGINT if it is one call of C", function()
     local sent, status = interrupted([[local s = ("x"):rep(1e6) while true do pcall(string.rep, s, 1e4) end]], 100)
     assert.equal(130, status)
     assert.is_true(sent >= 2, sent)
   end)
 end)
 
-describe("output that nothing reads", function()
+describe("output without a reader", function()
   -- This shell has the FIFO open and does not read it: perfl blocks in write(2), as /proc shows.
   local function blocked(options)
     return run(([[
@@ -79,14 +79,14 @@ exit $status
 ]]):format(run.quote(run.perfl), options))
   end
 
-  it("does not keep perfl from ending by one signal", function()
+  it("does not prevent perfl from ending by one signal", function()
     local r = blocked "-a -e 'every(\"1ms\", function() print((\"x\"):rep(100000)) end)'"
     if r.code == 98 then pending "/proc/PID/wchan does not say where a process waits" end
     assert.equal(143, r.code, r.err)
     assert.matches("perfl: cannot write standard output: Interrupted system call\n", r.err)
   end)
 
-  it("does not keep a recording from ending by one signal", function()
+  it("does not prevent a recording from ending by one signal", function()
     if not run.root then pending "not root: only root can watch all that happens" end
     local r = blocked "-a --record - -e 'event { \"raw_syscalls:sys_enter\" }'"
     assert.equal(143, r.code, r.err)

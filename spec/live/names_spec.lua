@@ -169,7 +169,7 @@ local of_msr = {
   "msr/tsc,config1=7/p", "msr/tsc,name=ticks,period=5/", "msr/event=0xffffffffffffffff/",
 }
 
-describe("an event string, to perf and to us,", function()
+describe("in perf and in perfev, an event string", function()
   local function with_perf(what, test)
     it(what, function()
       local why = missing()
@@ -315,7 +315,7 @@ describe("a term of an event string", function()
     end)
   end
 
-  with_perf("has perfl record open what perf record opens, whatever stands beside it", function()
+  with_perf("makes perfl record open the same event as perf record, next to any other option", function()
     for _, row in ipairs(terms) do
       local text, beside = row[1], { table.unpack(row, 2) }
       local theirs = of_record(text, table.unpack(beside))
@@ -325,7 +325,7 @@ describe("a term of an event string", function()
     end
   end)
 
-  with_perf("means to a script's event, profile and top what it means to record", function()
+  with_perf("has the same effect in a script's event, in profile, in top and in record", function()
     for _, row in ipairs {
       { "cpu-clock/no-inherit/", lacks = "inherit=1" }, { "cpu-clock/inherit=0/", lacks = "inherit=1" },
       { "cpu-clock/inherit/", has = "inherit=1" }, { "cpu-clock/freq=77/", has = "pace=77" },
@@ -347,7 +347,7 @@ describe("a term of an event string", function()
     end
   end)
 
-  with_perf("says to stat whether it is inherited, and nothing of samples", function()
+  with_perf("decides in stat whether the event is inherited; sampling terms have no effect", function()
     for text, inherited in pairs {
       ["cpu-clock/no-inherit/"] = false, ["cpu-clock/inherit=0/"] = false, ["cpu-clock/inherit/"] = true,
       ["cpu-clock/period=1000,max-stack=3,call-graph=dwarf/"] = true,
@@ -358,7 +358,7 @@ describe("a term of an event string", function()
     end
   end)
 
-  with_perf("of hardware makes what perf makes of it", function()
+  with_perf("of hardware has the same effect as in perf", function()
     for _, text in ipairs(of_hardware) do
       local theirs, made = of_record(text), assert(event.build(event.declare({ text }, 1)))
       theirs.inherit = nil -- decided by the session
@@ -372,7 +372,7 @@ describe("an event without times in its samples", function()
   before_each(function() dir = run.tempdir() end)
   after_each(function() run.remove(dir) end)
 
-  it("is delivered, recorded and read again", function()
+  it("is delivered, recorded and replayed", function()
     requires("root", "perf")
     local path = dir .. "/t.data"
     local r = run { run.perfl, "record", "-q", "-F", "999", "-e", "cpu-clock/time=0/", "-e", "page-faults", "-o", path,
@@ -400,7 +400,7 @@ describe("on this kernel", function()
     return c
   end
 
-  it("msr/tsc/ counts, and never back", function()
+  it("msr/tsc/ counts, and never decreases", function()
     local c <close> = needs "msr/tsc/"
     local first = assert(c:read())["msr/tsc/"]
     local second = assert(c:read())["msr/tsc/"]
@@ -408,7 +408,7 @@ describe("on this kernel", function()
     assert.is_false(c:member().attr.exclude_guest)
   end)
 
-  it("a sample of a group holds the counts of all its members, by their ids", function()
+  it("a sample of a group contains the counts of all members by their ids", function()
     local s <close> = perfev.session { command = { "sh", "-c", "while :; do :; done" } }
     local samples, wrong = 0, 0
     local ev
@@ -427,7 +427,7 @@ describe("on this kernel", function()
     assert.same({ 20, 0 }, { samples, wrong })
   end)
 
-  it("a pattern is as many events as it matches tracepoints", function()
+  it("a pattern opens one event for each tracepoint that it matches", function()
     if not run.capture "test -r /sys/kernel/tracing/events/sched/sched_switch/id && echo yes" then
       pending("no tracefs is mounted, or not for us")
     end

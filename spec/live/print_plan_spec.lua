@@ -27,7 +27,7 @@ local function is_comparable(format)
 end
 
 describe("the print formats of this kernel", function()
-  it("are printed as libtraceevent prints them, the empty ones too", function()
+  it("are printed as libtraceevent prints them, empty ones included", function()
     requires("root", "tracefs")
     local library, why_not = traceevent.load()
     if not library then return pending(why_not) end
@@ -49,7 +49,7 @@ describe("the print formats of this kernel", function()
     assert.is_true(empty > 0)
   end)
 
-  it("are understood, but those that call functions of the kernel", function()
+  it("are understood, except those that call functions of the kernel", function()
     requires("root", "tracefs")
     local failed = {}
     for _, format in ipairs(kernel_formats.all()) do

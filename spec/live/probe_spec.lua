@@ -115,11 +115,11 @@ describe("a uprobe", function()
     assert.equal(TIMES, seen.right, how)
   end
 
-  on("gives the values that were passed, 1,000 of 1,000: int, string and long", function()
+  on("passes int, string and long arguments correctly in 1,000 of 1,000 calls", function()
     both(prog, declare({ "n:int", "text:string", "more:long" }, true), check)
   end)
 
-  on("gives integers by their position, in a whole machine's events without a name in tracefs", function()
+  on("passes integers by position, in events of the whole machine without a name in tracefs", function()
     local seen
     local s = perfev.session { command = { prog, tostring(TIMES) }, all_cpus = true }
     seen = declare { "n:int", "more=$arg3:long" }(s)
@@ -129,7 +129,7 @@ describe("a uprobe", function()
     check(seen, "all CPUs")
   end)
 
-  on("is seen in children of a process, whose forks go on as before", function()
+  on("reports calls in a process's children, and does not disturb their forks", function()
     local s = perfev.session { command = { "sh", "-c", ("%s 10; %s 10"):format(prog, prog) } }
     local pids, n = {}, 0
     s:event { "uprobe:" .. prog .. ":work", sample = function(r) n, pids[r.pid] = n + 1, true end }
@@ -141,7 +141,7 @@ describe("a uprobe", function()
     assert.equal(2, count)
   end)
 
-  on("that is not to be inherited needs no name in tracefs", function()
+  on("without inherit needs no name in tracefs", function()
     local s = perfev.session { command = { prog, "50" } }
     local n = 0
     s:event { "uprobe:" .. prog .. ":work", args = { "i:int" }, inherit = false, sample = function(_, a)
@@ -153,7 +153,7 @@ describe("a uprobe", function()
     assert.equal(50, n)
   end)
 
-  on("stands where an offset says, by symbol or by the file", function()
+  on("accepts an offset from a symbol or from the start of the file", function()
     local offset = require("perfev.elf").read(core.slurp(prog)):symbol("work").offset
     for _, where in ipairs { "work+0", ("0x%x"):format(offset) } do
       local s = perfev.session { command = { prog, "7" } }
@@ -175,7 +175,7 @@ describe("a uprobe", function()
 end)
 
 describe("a uretprobe", function()
-  on("gives what the function returned, 1,000 of 1,000", function()
+  on("reports the return value in 1,000 of 1,000 calls", function()
     both(prog, function(s)
       local seen = { n = 0, right = 0 }
       s:event { "uretprobe:" .. prog .. ":work", args = { "$retval:s64" }, sample = function(_, a)
@@ -217,17 +217,17 @@ describe("a static probe", function()
 
   local function check(seen, how) assert.same({ n = TIMES, right = TIMES }, seen, how) end
 
-  on("gives its arguments where the note says, and raises its semaphore, 1,000 of 1,000", function()
+  on("reads its arguments by its ELF note and raises its semaphore, 1,000 of 1,000", function()
     need_probe()
     both(prog, declare { args = { "i:int", "text:string" } }, check)
   end)
 
-  on("gives them all by number where nobody asks", function()
+  on("reports all arguments by number if args names none", function()
     need_probe()
     both(prog, declare {}, check)
   end)
 
-  on("is watched in the whole machine without a name in tracefs", function()
+  on("watches the whole machine without a name in tracefs", function()
     need_probe()
     local s = perfev.session { command = { prog, tostring(TIMES) }, all_cpus = true }
     local seen = declare {}(s)
@@ -237,13 +237,13 @@ describe("a static probe", function()
     check(seen, "all CPUs")
   end)
 
-  on("costs the program nothing once nobody watches", function()
+  on("costs the program nothing after the last session closes", function()
     assert.matches("^%d+\n%-?%d+ 0\n$", run({ prog, "5", "wait" }).out)
   end)
 end)
 
 describe("a kprobe", function()
-  on("sees what a system call was given, and a kretprobe what it returns", function()
+  on("reports the arguments of a system call, and a kretprobe the return value", function()
     if not core.slurp "/sys/bus/event_source/devices/kprobe/type" then
       pending "no kprobe PMU in this kernel (CONFIG_KPROBE_EVENTS)"
     end
@@ -284,21 +284,21 @@ describe("a breakpoint by symbol", function()
     both(prog, declare("counter:w", prog), check)
   end)
 
-  on("does so where the linker shares pages between code and data", function()
+  on("counts writes if the linker shares pages between code and data", function()
     if not sparse then pending "the linker has no -z noseparate-code" end
     both(sparse, declare("counter/8:w", sparse), check)
   end)
 
-  on("does so in a program that is loaded where it was linked", function()
+  on("counts writes in a program loaded at its link address", function()
     if not static then pending "no position-dependent programs here" end
     both(static, declare("counter:w", static), check)
   end)
 
-  on("of a function counts its calls", function()
+  on("counts the calls of a function", function()
     both(prog, declare("work:x", prog), function(seen, how) assert.equal(TIMES, seen.n, how) end)
   end)
 
-  on("has an address of its own in each process", function()
+  on("has a separate address in each process", function()
     local pids, lets_go, addresses = {}, {}, {}
     for i = 1, 2 do pids[i], lets_go[i] = waiting(prog) end
     local s = perfev.session { pid = pids }
@@ -315,7 +315,7 @@ describe("a breakpoint by symbol", function()
       :find "[12]")
   end)
 
-  on("tells why there is none when the command is another program", function()
+  on("is refused with the cause if the command is another program", function()
     local s = perfev.session { command = { "true" } }
     s:event { "mem:" .. prog .. ":counter:w", sample = function() end }
     local ok, why, code = s:run()
@@ -324,7 +324,7 @@ describe("a breakpoint by symbol", function()
     assert.matches("has not mapped " .. prog:gsub("%p", "%%%0") .. " yet, when it is started\n  try: ", why)
   end)
 
-  on("tells that the machine as a whole has no address for it", function()
+  on("is refused for the whole machine, which has no address for it", function()
     local s = perfev.session { cpus = { 0 } }
     s:event { "mem:" .. prog .. ":counter:w", sample = function() end }
     local ok, why, code = s:run()
@@ -355,7 +355,7 @@ describe("an example that counts in C", function()
   }
 
   for name, twin in pairs(twins) do
-    on(("prints what its twin with callbacks prints (%s)"):format(name), function()
+    on(("prints the same as its twin with callbacks (%s)"):format(name), function()
       local function output_of(...) return run { run.perfl, "-q", ... } end
       local script = ("scripts/examples/%s.lua"):format(name)
       local command = { "--", "head", "-c", "100", "/proc/self/comm" }
@@ -367,7 +367,7 @@ describe("an example that counts in C", function()
   end
 end)
 
-describe("what is defined in tracefs", function()
+describe("a probe defined in tracefs", function()
   local script
 
   setup(function()
@@ -392,7 +392,7 @@ perfev.done(function() print(n) end)
 
   local function is_defined(name) return core.slurp(DEFINED):find(name, 1, true) ~= nil end
 
-  on("is gone after each way to end, and somebody else's probe is not", function()
+  on("is removed after each way to end, but a foreign probe is kept", function()
     foreign("p:" .. FOREIGN .. " " .. prog .. ":0x" .. ("%x"):format(
       require("perfev.elf").read(core.slurp(prog)):symbol("work").offset))
     finally(function() core.append(DEFINED, "-:" .. FOREIGN .. "\n") end)
@@ -405,7 +405,7 @@ perfev.done(function() print(n) end)
     assert.is_true(is_defined(FOREIGN))
   end)
 
-  on("is gone after os.exit in any of the callbacks, with the state closed or not", function()
+  on("is removed after os.exit in any callback, with the state closed or open", function()
     local before, ended = defined(), 0
     for _, exit in ipairs { "os.exit(5)", "os.exit(5, true)" } do
       for _, place in ipairs {
@@ -428,7 +428,7 @@ perfev.done(function() print(n) end)
     assert.equal(20, ended)
   end)
 
-  on("is swept by the next run after kill -9, and somebody else's probe is not", function()
+  on("is removed by the next run after kill -9, but a foreign probe is kept", function()
     foreign("p:" .. FOREIGN .. " " .. prog .. ":0x" .. ("%x"):format(
       require("perfev.elf").read(core.slurp(prog)):symbol("work").offset))
     finally(function() core.append(DEFINED, "-:" .. FOREIGN .. "\n") end)
@@ -449,7 +449,7 @@ perfev.done(function() print(n) end)
     assert.same(before, defined())
   end)
 
-  on("is removed by perfl cleanup, which says so", function()
+  on("is removed by perfl cleanup, with a message", function()
     foreign("p:perfev_4194304_1/left " .. prog .. ":0x1000") -- above any pid_max
     local r = run({ run.perfl, "cleanup" })
     assert.equal(0, r.code, r.err)
@@ -465,7 +465,7 @@ perfev.done(function() print(n) end)
     assert.matches("cleanup: unexpected argument 'all'\n  try: perfl cleanup %-%-help", r.err)
   end)
 
-  on("is written by appending: nothing is ever truncated or created", function()
+  on("is written by appending: tracefs files are never truncated or created", function()
     if not run.have "strace" then pending "no strace(1)" end
     if run.sanitized then pending "strace and LeakSanitizer do not go together" end
     local log = dir .. "/strace"

@@ -88,14 +88,14 @@ describe("profile", function()
   end)
   teardown(function() run.remove(dir) end)
 
-  it("tells in a table and a tree which function it was, and who called it", function()
+  it("shows each function and its callers in a table and in a tree", function()
     assert.matches(("\n *%d +[%%d.]+%%%% +%d +[%%d.]+%%%%  touch %%[faults%%]\n"):format(PAGES, PAGES),
       profile("--", "./faults"))
     assert.matches("main %[faults%]\n[^\n]*work %[faults%]\n[^\n]*touch %[faults%]\n",
       profile("-f", "tree", "--", "./faults"))
   end)
 
-  it("gives the same to those that draw", function()
+  it("gives the same values to the graphical formats", function()
     assert.matches(("\nfaults;[^\n]*;main;work;touch %d\n"):format(PAGES),
       "\n" .. profile("-f", "folded", "--", "./faults"))
     local page = profile("-f", "html", "--title", "faults & pages", "--", "./faults")
@@ -108,7 +108,7 @@ describe("profile", function()
     assert.matches((">touch %%[faults%%] %%(%d samples,"):format(PAGES), profile("-f", "svg", "--", "./faults"))
   end)
 
-  it("gives the same to pprof: samples, and their periods", function()
+  it("gives pprof the same samples and their periods", function()
     local message = protobuf.profile(protobuf.gunzip(profile("-f", "pprof", "--", "./faults")))
     local sums = { 0, 0 }
     for _, sample in ipairs(message.samples) do
@@ -120,7 +120,7 @@ describe("profile", function()
     assert.is_true(message.duration > 0)
   end)
 
-  it("leaves out the frames of either side when asked to", function()
+  it("leaves out user or kernel frames on request", function()
     requires("tracepoint raw_syscalls:sys_enter")
     local function called(...)
       return profile_of("raw_syscalls:sys_enter", "-f", "folded", ..., "--", "./faults")
@@ -134,7 +134,7 @@ describe("profile", function()
     assert.is_nil(kernel:find ";main[;\n ]")
   end)
 
-  it("unwinds by DWARF when told to, where frame pointers tell of no caller", function()
+  it("unwinds by DWARF on request where frame pointers find no caller", function()
     build("bare", program, "-O1", "-fomit-frame-pointer")
     local function called(how)
       return "\n" .. profile("-f", "folded", "--user", "--call-graph", how, "--", "./bare")
@@ -144,7 +144,7 @@ describe("profile", function()
     assert.is_nil(called("fp"):find(chain))
   end)
 
-  it("refuses what cannot be meant", function()
+  it("refuses contradictory and invalid options", function()
     local r = run { run.perfl, "profile", "--user", "--kernel", "--", "true" }
     assert.same({ 2, "profile: --user or --kernel, not both\n" }, { r.code, r.err })
     assert.equal(2, run({ run.perfl, "profile", "-F", "-1", "--", "true" }).code)
@@ -183,14 +183,14 @@ describe("offcputime", function()
     return time, waits
   end
 
-  it("gives each nap its time", function()
+  it("assigns each sleep its time", function()
     -- It may have had to wait for a CPU on the way to sleep: less is left of a nap then.
     local time, waits = naps("--least", "1ms", "--", "./naps")
     assert.equal(3, waits)
     assert.is_true(time >= 50000000)
   end)
 
-  it("has a time in each row of its tree, and that of all waits in the last", function()
+  it("shows a time in each row of its tree, and the time of all waits in the last row", function()
     requires("perf", "root", "cc")
     local r = run({ run.perfl, "-q", "offcputime", "--", "./naps" }, { cwd = dir })
     assert.same({ 0, "" }, { r.code, run.without_progress(r.err) })
@@ -199,14 +199,14 @@ describe("offcputime", function()
     assert.matches("\n *[%d.]+ m?s +100%.0%% +all\n$", r.out)
   end)
 
-  it("says who may not see the kernel switch, instead of showing no wait", function()
+  it("refuses a user who may not see kernel switches, instead of printing no waits", function()
     requires("perf", "root", "nobody", "paranoid 2")
     local r = run({ run.perfl, "offcputime", "--", "true" }, { user = "nobody", cwd = "/" })
     assert.same({ 1, "" }, { r.code, r.out })
     assert.matches("context%-switches.*kernel%.perf_event_paranoid is 2", r.err)
   end)
 
-  it("leaves out what is shorter than one asks for", function()
+  it("leaves out waits shorter than --least", function()
     assert.same({ 0, 0 }, { naps("--least", "1h", "--", "./naps") })
   end)
 end)

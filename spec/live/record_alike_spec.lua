@@ -13,17 +13,17 @@ local WORK = "cat /etc/passwd > /dev/null; /bin/true"
 -- Kinds of recordings with their options; each has samples.
 local kinds = {
   { "several events", "-e cpu-clock,page-faults,context-switches -c 1000" },
-  { "frame pointers' callchains", "-e page-faults -c 1 -g" },
-  { "a group that is read by its leader", "-e '{cpu-clock,page-faults}:S' -c 100000",
+  { "callchains by frame pointers", "-e page-faults -c 1 -g" },
+  { "a group read through its leader", "-e '{cpu-clock,page-faults}:S' -c 100000",
     work = "exec ls -l /usr/bin" },
   { "payloads that print symbols", "-e kmem:kfree -e timer:hrtimer_start" },
   { "a filter", "-e sched:sched_switch --filter 'prev_pid != 0'" },
-  { "compressed records of the best level", "-e page-faults -c 1 --compression-level 22" },
+  { "records compressed at the best level", "-e page-faults -c 1 --compression-level 22" },
   { "the whole machine", "-e cpu-clock -F 4000 -a -g" },
   { "modifiers", "-e page-faults:uS -e cpu-clock:k -c 1000" },
-  { "a ring of little room", "-e page-faults -c 1 -m 8K" },
+  { "a small ring", "-e page-faults -c 1 -m 8K" },
   { "a pipe with formats", "-e sched:sched_switch -e raw_syscalls:sys_enter", pipe = true },
-  { "what a script heard", [[-e 'event{"page-faults", period=1, callchain=true, sample=function() end,
+  { "the events of a script", [[-e 'event{"page-faults", period=1, callchain=true, sample=function() end,
     exit=function() end, comm=function() end, mmap=function() end}']], script = true },
 }
 
@@ -69,9 +69,9 @@ local function entries(bytes)
   return list
 end
 
-describe("a recording of perfl's with", function()
+describe("perfl's recording with", function()
   for _, kind in ipairs(kinds) do
-    it(kind[1] .. " is read by perf as by us", function()
+    it(kind[1] .. " has the same content for perf and for perfl", function()
       need()
       local ours = perfscript.assert_alike(record(kind))
       assert.is_true(#ours.told.samples > 0)
@@ -81,8 +81,8 @@ describe("a recording of perfl's with", function()
   end
 end)
 
-describe("a recording in parts", function()
-  it("has whole ones, one after the other, of which the last has the name", function()
+describe("a recording split by --switch-output", function()
+  it("consists of complete files in sequence, and the last has the given name", function()
     need()
     -- Runs until there are three parts, however many records a busy machine loses.
     local work = ("until [ $(ls %s | wc -l) -ge 3 ]; do ls /usr/bin > /dev/null; done"):format(dir)
@@ -108,7 +108,7 @@ describe("a recording in parts", function()
 end)
 
 describe("the header of perfl's recording", function()
-  it("is shown by perf as that of perf's own, but for the recorder's words", function()
+  it("is shown by perf like the header of perf's own, except the recorder's words", function()
     need()
     local function lines(path)
       local shown, list = run { "perf", "report", "--header-only", "-I", "-i", path }, {}
@@ -134,7 +134,7 @@ describe("the header of perfl's recording", function()
     assert.matches("# event : name = page%-faults, , id = {", shown.out)
   end)
 
-  it("says what the recorder saw: its command, its events, the times of its samples, its files", function()
+  it("describes the recorded command, its events, the times of its samples and its files", function()
     need()
     local rec <close> = assert(perfev.open(record { "", "-e page-faults -c 1" }))
     assert.same((sample_times(rec.path)), rec.header.sample_time)
@@ -149,7 +149,7 @@ describe("the header of perfl's recording", function()
 end)
 
 describe("perf report on perfl's recording", function()
-  it("names functions of programs that have ended, and of the kernel", function()
+  it("names functions of ended programs and of the kernel", function()
     need()
     local path = record({ "", "-e cpu-clock -c 50000 -g" }, "ls -lR /usr/lib > /dev/null")
     local report = run { "perf", "report", "--stdio", "-g", "none", "--sort", "comm,dso,symbol", "-i", path }

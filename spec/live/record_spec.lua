@@ -153,7 +153,7 @@ local function parsed(path)
 end
 
 describe("an event whose ring is overwritten", function()
-  it("is recorded as it stands in the end, in perf's eyes as in ours", function()
+  it("is recorded in its final state, which perf and perfl read alike", function()
     requires("perf", "root", "program perf")
     local path = dir .. "/perf.data"
     local r = run { run.perfl, "record", "-q", "-e", "page-faults/overwrite,period=1/", "-e", "cs/period=1/", "-o",
@@ -171,7 +171,7 @@ describe("an event whose ring is overwritten", function()
     assert.same({ times, 0, 0 }, { theirs, late, s:totals().late })
   end)
 
-  it("keeps the last that there is room for", function()
+  it("keeps the latest records that fit", function()
     requires("perf", "root")
     local path = dir .. "/perf.data"
     local r = run { run.perfl, "record", "-q", "-m", "4K", "-e", "page-faults/overwrite,period=1/", "-o", path, "--",
@@ -188,7 +188,7 @@ end)
 
 describe("perfl's recording of", function()
   for _, kind in ipairs(kinds) do
-    it(kind[1] .. " is read by perf and by us alike", function()
+    it(kind[1] .. " has the same content for perf and for perfl", function()
       need(kind)
       local path = record(kind[2], kind.busy)
       local types, samples = dumped(path)
@@ -205,7 +205,7 @@ describe("perfl's recording of", function()
     end)
   end
 
-  it("anything is read by hotspot's parser", function()
+  it("any event is read by hotspot's parser", function()
     if not PERFPARSER or PERFPARSER == "" then
       pending "hotspot is not installed (its package brings 98 others along)"
     end
@@ -214,7 +214,7 @@ describe("perfl's recording of", function()
     assert.equal(#select(2, ours(path)), parsed(path))
   end)
 
-  it("a command is in perf's report, by symbols", function()
+  it("a command appears in perf's report by symbols", function()
     need()
     local path = record(kinds[1][2])
     local report = run { "perf", "report", "--stdio", "--sort", "comm,dso", "-i", path }
@@ -222,7 +222,7 @@ describe("perfl's recording of", function()
     assert.matches("ls +libc", report.out)
   end)
 
-  it("a stream is in perf's report, and a file goes through perf inject", function()
+  it("a stream appears in perf's report, and perf inject accepts a file", function()
     need()
     local path, injected = record(kinds[1][2]), dir .. "/injected"
     local inject = run { "perf", "inject", "-i", path, "-o", injected }
@@ -234,7 +234,7 @@ describe("perfl's recording of", function()
     assert.equal("", stream.err:gsub("# To display[^\n]*\n#\n", "", 1))
   end)
 
-  it("maps, while another session asks for build ids, has no bit of theirs, and perf reads it", function()
+  it("maps has no build-id bit of another session, and perf reads it", function()
     need()
     local other <close> = perfev.session {}
     other:event { "dummy", mmap2 = true, build_id = true, mmap = function() end }
@@ -250,7 +250,7 @@ describe("perfl's recording of", function()
     assert.equal(0, run({ "perf", "report", "--stdio", "-i", path }).code)
   end)
 
-  it("what a small ring could not hold has lost as much live, for perfl report, in a replay and for perf", function()
+  it("a ring that overflows has equal losses live, in perfl report, in a replay and in perf", function()
     need()
     local script, lost = [[
       local told = 0
@@ -274,7 +274,7 @@ describe("perfl's recording of", function()
     assert.is_true(lost > 0)
   end)
 
-  it("a script's run replays to the script's own lines", function()
+  it("a script's run prints the script's own lines in a replay", function()
     need()
     local path = dir .. "/perf.data"
     local live = run { run.perfl, "-q", "cswlog", "--record", path, "--", "sh", "-c", WORK }
@@ -297,7 +297,7 @@ describe("perfl record", function()
 
   local function samples_of(path, killed) return #select(2, ours(path, killed)), #select(2, dumped(path)) end
 
-  it("killed at any moment leaves what perf and we read up to there", function()
+  it("killed at any moment leaves a file that perf and perfl read up to there", function()
     need()
     local read = 0
     for i = 0, 9 do
@@ -316,7 +316,7 @@ describe("perfl record", function()
     assert.is_true(read >= 10, read)
   end)
 
-  it("keeps what a full disk has room for, and says that it is full", function()
+  it("keeps the records that fit on a full disk, and reports the full disk", function()
     need()
     if not run.capture("mount -t tmpfs -o size=64k tmpfs " .. dir) then pending "no tmpfs can be mounted here" end
     finally(function() os.execute("umount " .. dir) end)
@@ -330,7 +330,7 @@ describe("perfl record", function()
     assert.equal(perf, we)
   end)
 
-  it("ends with what ulimit -f lets it write", function()
+  it("ends at the limit of ulimit -f", function()
     need()
     local path = dir .. "/perf.data"
     local result = run("ulimit -f 64; exec " .. run.show(perfl(path, { "-m", "16K" }, "while :; do /bin/true; done")))
@@ -354,7 +354,7 @@ describe("perfl record", function()
     end
   end)
 
-  it("writes through no link, into no directory, and to no FIFO without a reader", function()
+  it("refuses a link, a directory and a FIFO without a reader as its output", function()
     need()
     local path = dir .. "/perf.data"
     assert(os.execute(("ln -s /etc/passwd %s/link; mkfifo %s/fifo"):format(dir, dir)))
@@ -367,7 +367,7 @@ describe("perfl record", function()
     assert.equal("", run.capture("ls " .. path .. "* 2>/dev/null || :"))
   end)
 
-  it("gives standard output to the recording, and standard error to what is printed", function()
+  it("writes the recording to standard output, and the script's lines to standard error", function()
     need()
     local result = run { run.perfl, "cswlog", "--record", "-", "--", "sh", "-c", "echo said; " .. WORK }
     assert.equal(0, result.code)
@@ -381,14 +381,14 @@ describe("perfl record", function()
     assert.matches("perfl: recorded [%d.]+ kB to standard output, 0 lost\n$", result.err)
   end)
 
-  it("ends without a word when nobody reads its stream any more", function()
+  it("ends without a message when the reader closes its stream", function()
     need()
     local result = run(("{ %s record -a -e cpu-clock -o -; echo $? >&2; } | head -c 100 > /dev/null"):format(
       run.quote(run.perfl)))
     assert.equal("141\n", result.err)
   end)
 
-  it("tells of BPF programs that were there before, so that their names outlive them", function()
+  it("records BPF programs that existed before, so that their names are kept", function()
     requires("root", "perf", "cc")
     local path, prog = dir .. "/perf.data", dir .. "/bpfloop"
     local built = run { os.getenv "CC" or "gcc", "-O1", "-o", prog, "spec/support/bpfloop.c" }
@@ -421,14 +421,14 @@ describe("perfl record", function()
     assert.is_true(inside > 0)
   end)
 
-  it("makes files that are their owner's alone, and keeps the last one as .old", function()
+  it("makes files readable only by their owner, and keeps the last one as .old", function()
     need()
     local path = dir .. "/perf.data"
     for _ = 1, 2 do assert.equal(0, run(perfl(path, {})).code) end
     assert.equal("600 600", run.capture(("stat -c %%a %s %s.old | xargs"):format(path, path)))
   end)
 
-  it("has a command's own status, and leaves the last recording where the command is none", function()
+  it("exits with the command's status, and keeps the last recording if it cannot run", function()
     need()
     local path = dir .. "/perf.data"
     assert.equal(3, run(perfl(path, {}, "exit 3")).code)
@@ -437,7 +437,7 @@ describe("perfl record", function()
     assert.equal(path, run.capture("ls " .. path .. "*"))
   end)
 
-  it("says how it is used", function()
+  it("shows its usage in help and in refusals", function()
     local help = run { run.perfl, "record", "--help" }
     assert.equal(0, help.code)
     for line in help.out:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end

@@ -44,8 +44,8 @@ local function perf_script(path, fields, pattern)
   return counts, list
 end
 
-describe("perfl -i on what perf record wrote", function()
-  it("counts as many system calls with syscount as perf script shows", function()
+describe("perfl -i on a recording of perf record", function()
+  it("counts the same number of system calls with syscount as perf script shows", function()
     with_recording("-e raw_syscalls:sys_enter", function(path)
       local counts = perf_script(path, "event", "(%S+):%s*$")
       local out = perfl("-i", path, "syscount")
@@ -63,7 +63,7 @@ describe("perfl -i on what perf record wrote", function()
     end)
   end)
 
-  it("has as many samples of each event of a group that its leader reads, of the same periods", function()
+  it("has the same number of samples and the same periods for each event of a :S group", function()
     with_recording("--no-inherit -e '{cpu-clock,page-faults}:S' -c 100000", function(path)
       local _, theirs = perf_script(path, "event,period", "^%s*(%d+ +[%l-]+):%s*$")
       local script = [[event { "cpu-clock,page-faults", sample = function(r) print(r.period, r.event.name) end }]]
@@ -77,7 +77,7 @@ describe("perfl -i on what perf record wrote", function()
     end)
   end)
 
-  it("hears the programs that were executed in execsnoop", function()
+  it("shows the executed programs with execsnoop", function()
     with_recording("-e cpu-clock -e sched:sched_process_exec", function(path)
       local out, seen = perfl("-i", path, "execsnoop"), {}
       for line in out:gmatch("[^\n]+") do
@@ -88,7 +88,7 @@ describe("perfl -i on what perf record wrote", function()
     end)
   end)
 
-  it("has a fixed period in profile, though no sample of the recording has it", function()
+  it("uses a fixed period in profile, though no sample of the recording contains it", function()
     with_recording("-e page-faults:u -c 3 -g", function(path)
       local counts = perf_script(path, "event", "(%S+):%s*$")
       local sums = { 0, 0 }
@@ -102,7 +102,7 @@ describe("perfl -i on what perf record wrote", function()
     end)
   end)
 
-  it("has of each event as many samples, by a name without modifiers", function()
+  it("has the same number of samples of each event, found by a name without modifiers", function()
     with_recording("-e page-faults:u,context-switches -c 1 -a", function(path)
       local counts = perf_script(path, "event", "(%S+):%s*$")
       local chunk = [[local n = {} for _, name in ipairs{'faults', 'cs'} do n[name] = 0
@@ -145,7 +145,7 @@ local function without_late(name, text)
   return name == "execsnoop" and text:gsub("( /%S+) [^\n]*", "%1") or text
 end
 
-describe("a script's output live, with --record, is that of the recording:", function()
+describe("a script's output is the same live with --record and from the recording:", function()
   for _, path in ipairs(scripts()) do
     local name = path:match("([%w_]+)%.lua$")
     it(name, function()

@@ -179,7 +179,7 @@ describe("perfl -a tpoint sched:sched_switch and perf record -a", function()
     end)
   end)
 
-  it("show each line at the same time: between its neighbours of the other", function()
+  it("show each line at the same time: between the same neighbours", function()
     each_cpu(function(a, b, cpu)
       for i, line in ipairs(a) do
         local before, after = b[i - 1], b[i + 1]
@@ -189,7 +189,7 @@ describe("perfl -a tpoint sched:sched_switch and perf record -a", function()
     end)
   end)
 
-  it("show ours in the order of time, over all CPUs", function()
+  it("show perfl's lines in the order of time, over all CPUs", function()
     if missing() then return pending(missing()) end
     if not said then return pending "records were lost three times: the machine is too busy" end
     local last = 0

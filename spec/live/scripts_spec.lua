@@ -155,14 +155,14 @@ describe("syscount", function()
     assert.equal(2 * total, sum)
   end)
 
-  on("counts per process, and the calls of each", true, function()
+  on("counts per process, and each call of a process", true, function()
     local out = output_of({ "syscount", "--per-process" }, "fork", 3)
     assert.equal(4, count(out, "\n +%d+ acts +%d+\n?%f[\n ]"))
     out = output_of({ "syscount", "-P", "-c" }, "fork", 3)
     assert.equal(4, count(out, " acts +exit_group +1\n"))
   end)
 
-  on("shows the most frequent, and what the others come to", true, function()
+  on("shows the most frequent calls and the sum of the others", true, function()
     local out = output_of({ "syscount", "--top", "1" }, "call", 500)
     local first, others, total = out:match("^CALL +COUNT\n[%w_]+ +(%d+)\n%(%d+ others%) +(%d+)\ntotal +(%d+)\n$")
     assert.equal("500", first)
@@ -176,7 +176,7 @@ local function count_of(out, key, value)
   return line and tonumber(line:match '"count":(%d+),"max"') or 0
 end
 
-describe("the scripts of latencies", function()
+describe("a script of latencies", function()
   -- COMMAND while on each CPU, once its file is there, something runs that never sleeps.
   local busy = [[
     for cpu in %s; do
@@ -212,7 +212,7 @@ describe("the scripts of latencies", function()
   end
 
   -- After each sleep the program is woken, waits for its CPU and gets it; perf sees most of these events.
-  on("have the waits for a CPU of a program that sleeps, and its turns on it", true, function()
+  on("measures the waits for a CPU of a program that sleeps, and its time on the CPU", true, function()
     for name, field in pairs { runqlat = "args.next_comm", cpudist = "args.prev_comm" } do
       meets({ "fifty of acts" }, 50, function(times)
         local out = busy_output_of({ "-j", name, "--per", "comm" }, ("%s/acts sleep %d"):format(dir, times))
@@ -221,21 +221,21 @@ describe("the scripts of latencies", function()
     end
   end)
 
-  on("have those of a command alone, though the machine is watched", true, function()
+  on("selects one command, though the machine is watched", true, function()
     for name, field in pairs { runqlat = "args.next_comm", cpudist = "args.prev_comm" } do
       meets({ "fifty of acts" }, 50, function(times)
         local shell = while_busy(("%s -q -j %s --per comm %s/acts sleep %d"):format(run.quote(run.perfl), name, dir,
           times))
         local out = output(shell, shell[#shell])
         for comm in out:gmatch(('"%s":"([^"]*)"'):format(field)) do
-          assert.is_true(comm == "acts" or comm == "perfl", comm) -- as which it waits to be let go
+          assert.is_true(comm == "acts" or comm == "perfl", comm) -- before its exec, the command has perfl's name
         end
         return { ["fifty of acts"] = count_of(out, field, "acts") >= 50 }
       end)
     end
   end)
 
-  on("have every call of a function", true, function()
+  on("measures every call of a function", true, function()
     -- Without -q, which would leave out an aggregator that the script has not read.
     local out = run({ run.perfl, "funclatency", "uprobe:libc:syscall", "--per", "comm", acts("call", 50) }).out
     assert.matches("^libc:syscall\n@%[acts%] %(us%):\n[%[(].*|\navg = %d+ us, total: %d+ us, count: 50\n$", out)
@@ -245,7 +245,7 @@ describe("the scripts of latencies", function()
     return run.capture(("df --output=source %s | tail -1"):format(path)):match "^/dev/(%S+)"
   end
 
-  on("have what is written to a disk", true, function()
+  on("measures writes to a disk", true, function()
     if not disk_of(dir) then return pending("the temporary directory is on no disk") end
     local function while_written(times, ...)
       local write = "dd if=/dev/zero of=%s/x bs=64k count=%d oflag=direct status=none"
@@ -265,7 +265,7 @@ describe("the scripts of latencies", function()
 end)
 
 describe("killsnoop", function()
-  on("has a line for each signal that is sent", true, function()
+  on("prints a line for each signal", true, function()
     local r = perfl("killsnoop", "--", "sh", "-c", "kill -0 $$; kill -9 99999999 2>/dev/null; kill -9 $$")
     local lines = {}
     for line in r.out:gmatch "[^\n]+" do lines[#lines + 1] = line:gsub("^ +[%d.]+ +%d+ +", "") end
@@ -285,11 +285,11 @@ describe("cswlog", function()
     return outs
   end
 
-  on("has a line for each switch", false, function()
+  on("prints a line for each switch", false, function()
     assert.is_true(check(output_of({ "cswlog" }, "sleep", 50)) >= 50)
   end)
 
-  on("names the other side where a CPU is watched", true, function()
+  on("names the other task if a CPU is watched", true, function()
     local out = output_of({ "-a", "cswlog" }, "sleep", 5)
     assert.is_true(check(out) >= 5)
     assert.truthy(out:find(" out +acts +%d+ %-> %d+\n"))
@@ -331,7 +331,7 @@ describe("execsnoop", function()
     assert.same({ p[3].pid, p[1].pid, "true" }, { p[4].pid, p[4].ppid, p[4].comm })
   end)
 
-  on("shows ends too", true, function()
+  on("shows ends with --ends", true, function()
     local r = perfl("execsnoop", "--ends", "--", "sh", "-c", "/bin/true; :")
     assert.equal(2, count(r.out, " ended after %d+%.%d+ s\n"))
   end)
@@ -349,7 +349,7 @@ describe("execsnoop", function()
 end)
 
 describe("procmon", function()
-  on("notes names, births and ends", false, function()
+  on("prints names, births and ends", false, function()
     local out = output_of({ "procmon", "comm", "fork", "exit" }, "rename", 7)
     assert.equal(1, count(out, " comm +exec acts\n"))
     assert.equal(7, count(out, " comm +renamed pev%-%d\n"))
@@ -359,18 +359,18 @@ describe("procmon", function()
     assert.equal(6, count(out, " acts +exit +process\n"))
   end)
 
-  on("leaves out what was not asked for", false, function()
+  on("prints only the selected kinds", false, function()
     local out = output_of({ "procmon", "exit" }, "rename", 3)
     assert.equal(2, count(out, "\n"))
   end)
 
-  on("hears of namespaces on a CPU where nothing else is asked for", true, function()
+  on("prints namespaces on a CPU if no other kind is selected", true, function()
     local r = perfl("-a", "procmon", "namespaces", "--", "unshare", "--uts", "true")
     assert.equal(0, r.code, r.err)
     assert.truthy(r.out:find(" unshare +namespaces of %d+ mnt:%d+"), r.out)
   end)
 
-  on("notes a BPF program from load to unload", true, function()
+  on("prints a BPF program from load to unload", true, function()
     if run({ dir .. "/acts", "bpf", "1" }).code ~= 0 then return pending "no BPF here" end
     local out = output_of({ "-a", "procmon", "bpf", "ksymbol" }, "bpf", 1)
     local id, tag = out:match(" acts +bpf +load (%d+) (%x+)\n")
@@ -379,7 +379,7 @@ describe("procmon", function()
     assert.truthy(out:find(" ksymbol +new %x+%+%d+ bpf_prog_" .. tag .. "_pevspec\n"), out)
   end)
 
-  it("says what an ordinary user cannot have, and goes on", function()
+  it("reports the kinds that an ordinary user cannot have, and continues", function()
     if not run.root then return pending "only root becomes nobody" end
     local r = run({ run.perfl, "-q", "procmon", "--", "true" }, { user = "nobody", cwd = "/" })
     assert.equal(0, r.code, r.err)
@@ -400,7 +400,7 @@ describe("tpoint", function()
     assert.same({ "pev-0", "pev-1", "pev-2", "pev-3", "pev-4", "pev-5", "pev-6", "pev-7", "pev-8" }, names)
   end)
 
-  on("takes several events, and a filter for them", true, function()
+  on("accepts several events, and a filter for them", true, function()
     local out = output_of({ "tpoint", "--filter", "common_pid == 0", "task:task_rename",
       "task:task_newtask" }, "rename", 9)
     assert.equal("", out)
@@ -410,7 +410,7 @@ describe("tpoint", function()
 
   -- The workload names itself, so the two can be laid side by side; comm is looked up by ftrace when
   -- it is read, the clock is read twice, and between the two a tick may ask for another task: the second flag.
-  on("prints what ftrace prints: task, CPU, flags and text", true, function()
+  on("prints the same as ftrace: task, CPU, flags and text", true, function()
     local instance = "/sys/kernel/tracing/instances/pev-scripts-spec"
     local function setting(name, value)
       return run.capture(("echo '%s' > %s/%s && echo set"):format(value, instance, name))
@@ -439,12 +439,12 @@ describe("tpoint", function()
   end)
 end)
 
-describe("a name that would command the terminal", function()
+describe("a name with terminal control characters", function()
   -- As a comm, as a file that is executed, as a file that is mapped.
   local hostile, shown = "\27[31mr\ned", "\\x1b[31mr\\ned"
 
   local function check(words, tracepoints)
-    on("is shown and not obeyed by " .. table.concat(words, " "), tracepoints, function()
+    on("is escaped by " .. table.concat(words, " "), tracepoints, function()
       local path = dir .. "/" .. hostile
       os.execute("cp " .. dir .. "/acts " .. run.quote(path))
       local argv = table.move(words, 1, #words, 3, { run.perfl, "-q" })
@@ -502,7 +502,7 @@ describe("the example", function()
   check("every", { "-a" }, "call", 1, "^", true)
 
   -- The kernel reports losses with the next record that fits, so it does not report the last losses.
-  on("lost tells of losses, and perfl of all: every sample is accounted for", true, function()
+  on("lost reports losses as perfl does: every sample is accounted for", true, function()
     local r = run { run.perfl, "-m", "4K", "scripts/examples/lost.lua", acts("call", 20000) }
     assert.equal(0, r.code, r.err)
     local came = r.out:match("^(%d+) samples came, %d+ were lost\n$")
@@ -510,13 +510,13 @@ describe("the example", function()
     assert.is_true(came + lost >= 20000, r.out .. r.err)
   end)
 
-  on("pattern runs, and says how many tracepoints it is", true, function()
+  on("pattern runs, and reports the number of tracepoints", true, function()
     local r = perfl("scripts/examples/pattern.lua", acts("fork", 1))
     assert.truthy(r.out:find("acts +sched:sched_process_fork\n"), r.out)
     assert.matches("^perfl: sched:sched_process_%*: %d+ tracepoints\n$", r.err)
   end)
 
-  on("bpf and ksymbol tell of a program", true, function()
+  on("bpf and ksymbol report a BPF program", true, function()
     if run({ dir .. "/acts", "bpf", "1" }).code ~= 0 then return pending "no BPF here" end
     local out = output_of({ "-a", "scripts/examples/bpf.lua" }, "bpf", 1)
     -- Others may load some, too.
@@ -525,7 +525,7 @@ describe("the example", function()
     assert.truthy(("\n" .. out):find("\nnew  %x+ +%d+ bpf_prog_%x+_pevspec\n"), out)
   end)
 
-  on("cgroup tells of a new one, where nothing else is asked for", true, function()
+  on("cgroup reports a new cgroup if no other event is requested", true, function()
     local root = run.capture "awk '$3 == \"cgroup2\" { print $2; exit }' /proc/mounts"
     if root == "" then return pending "no cgroup2 is mounted" end
     local path = root .. "/pev-scripts-spec"

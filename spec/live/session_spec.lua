@@ -7,7 +7,7 @@ local run = require "spec.support.run"
 
 local E = perfev.errno
 local PRCTL = "syscalls:sys_enter_prctl"
-local PR_GET_NAME = 16 -- prctl(2); its start-up code, libc and the loader do not ask for that
+local PR_GET_NAME = 16 -- prctl(2); its start-up code, libc and the loader never call it with this
 
 local events = "/sys/kernel/tracing/events/"
 local why_not = not run.root and "not root"
@@ -111,14 +111,14 @@ describe("exactly N records for N events:", function()
     assert.equal(100, n)
   end)
 
-  it("100 calls are one sample in so many, by the period", function()
+  it("100 calls are one sample per period", function()
     local n = 0
     local s = prctl_session(100, {}, function() n = n + 1 end, { period = 10 })
     assert(s:run())
     assert.equal(10, n)
   end)
 
-  it("100,000 pass through a ring of four pages while they are read", function()
+  it("100,000 calls pass through a ring of four pages while it is read", function()
     local n = 0
     local s = prctl_session(100000, { buffer = "16K" }, function() n = n + 1 end)
     assert(s:run())
@@ -159,7 +159,7 @@ describe("a ring that overflows", function()
     assert.same({ exit = 0 }, s.command_status)
   end)
 
-  it("keeps the law in 20 of 20 runs, whatever the reader's pace", function()
+  it("accounts for every call in 20 of 20 runs, at any pace of the reader", function()
     for i = 1, 20 do
       local n = 0
       local s = prctl_session(1000 + i, { buffer = "4K" }, function() n = n + 1 end)
@@ -174,7 +174,7 @@ describe("a target", function()
     return math.tointeger(tonumber((run.capture(command .. " >/dev/null 2>&1 & echo $!"))))
   end
 
-  it("that exits while its records are unread: all are delivered, without spinning", function()
+  it("that exits while its records are unread has all of them delivered, without spinning", function()
     local n, go = 0, dir .. "/go"
     assert(os.execute("rm -f " .. go .. " && mkfifo " .. go))
     local pid = background(("sh -c 'read x < %s; exec %s 60'"):format(go, programs.prctls))
@@ -187,7 +187,7 @@ describe("a target", function()
     assert.is_true(s:totals().wakeups < 20, s:totals().wakeups)
   end)
 
-  it("that idles costs nothing to wait for", function()
+  it("that idles costs nothing while perfev waits", function()
     local s = perfev.session { command = { "sleep", "2" } }
     s:event { switch = function() end }
     assert(s:run())
@@ -195,7 +195,7 @@ describe("a target", function()
     assert.is_true(s:totals().wakeups < 1000, s:totals().wakeups)
   end)
 
-  it("that is gone is told in three parts", function()
+  it("that does not exist is reported with the cause and a remedy", function()
     local pid = background "true"
     assert(os.execute(("while kill -0 %d 2>/dev/null; do sleep 0.01; done"):format(pid)))
     for _, opts in ipairs { { pid = pid }, { tid = pid } } do
@@ -208,7 +208,7 @@ describe("a target", function()
     end
   end)
 
-  it("whose threads come and go is watched in 200 of 200 runs", function()
+  it("with threads that start and end is watched in 200 of 200 runs", function()
     local pid = background(programs.threads)
     local failed, records = {}, 0
     for i = 1, 200 do
@@ -225,7 +225,7 @@ describe("a target", function()
 end)
 
 describe("a command", function()
-  it("that is missing is 127, and nothing is left behind", function()
+  it("that does not exist has status 127, and an error with the cause", function()
     local s = perfev.session { command = { "no-such-program" } }
     s:event { switch = function() end }
     local ok, why, code = s:run()
@@ -235,7 +235,7 @@ describe("a command", function()
     assert.same({ exit = 127 }, s.command_status)
   end)
 
-  it("that is killed before its exec ends the run, its end known", function()
+  it("that is killed before its exec fails the run with this cause", function()
     local s = perfev.session { command = { "sleep", "10" } }
     s:event { switch = function() end }
     s:begin(function() s.child:kill(9) end)
@@ -244,7 +244,7 @@ describe("a command", function()
     assert.matches("'sleep' ended before it could be started", why)
   end)
 
-  it("counts only its own calls, none of perfev", function()
+  it("counts its own calls, but no calls of perfev", function()
     local pids = {}
     local s = prctl_session(3, {}, function(r) pids[r.pid] = (pids[r.pid] or 0) + 1 end)
     assert(s:run())
@@ -253,13 +253,13 @@ describe("a command", function()
     assert.is_nil(next(pids, (next(pids))))
   end)
 
-  it("may open as many files as its caller, whatever our events need", function()
+  it("may open as many files as its caller, however many perfev's events need", function()
     local words = { run.perfl, "-q", "-e", 'event{"dummy"}', "--", "sh", "-c", "ulimit -Sn" }
     local r = run("ulimit -Sn 100 && " .. run.show(words))
     assert.equal("100\n", r.out, r.err)
   end)
 
-  it("leaves no descriptor, child or thread of ours behind", function()
+  it("leaves no descriptor, child or thread of perfev behind", function()
     local function open_fds() return #core.list "/proc/self/fd" end
     collectgarbage()
     local before = open_fds()
@@ -302,7 +302,7 @@ perfev.done(function() io.stderr:write("records ", n, "\n") end)
     return total
   end
 
-  it("are none per record: 1,000 records and 10,000 take the same", function()
+  it("are not made per record: 1,000 records and 10,000 take the same number", function()
     if not run.have "strace" then pending "no strace(1)" end
     if run.sanitized then pending "strace and LeakSanitizer do not go together" end
     local few, many = calls_for(1000), calls_for(10000)
@@ -312,7 +312,7 @@ perfev.done(function() io.stderr:write("records ", n, "\n") end)
 end)
 
 describe("memory", function()
-  it("is given back to the last byte, valgrind says", function()
+  it("is freed to the last byte according to valgrind", function()
     if not run.have "valgrind" then pending "no valgrind(1)" end
     if run.sanitized then pending "valgrind and AddressSanitizer do not go together" end
     local r = run({ "valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite,indirect,possible",

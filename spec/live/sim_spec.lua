@@ -44,39 +44,39 @@ end
 
 -- { what, attr fields, pid, cpu, group_fd, flags }
 local openings = {
-  { "an event of our own", clock(), 0, -1 },
+  { "an event of this process", clock(), 0, -1 },
   { "the kernel's side", clock { exclude_kernel = false }, 0, -1 },
   { "namespaces", clock { namespaces = true }, 0, -1 },
   { "physical addresses", clock { sample_type = { "phys_addr" } }, 0, -1 },
   { "another user's task", clock(), 1, -1 },
   { "an event of a CPU", clock(), -1, 0 },
   { "neither task nor CPU", clock(), -1, -1 },
-  { "a CPU beyond all", clock(), -1, 100000 },
+  { "a CPU above the last", clock(), -1, 100000 },
   { "a negative CPU", clock(), 0, -5 },
-  { "a task that is none", clock(), -2, 0 },
-  { "a task that is not there", clock(), 0x3fffff, -1 },
-  { "a group that is closed", clock(), 0, -1, 12345 },
+  { "an invalid task", clock(), -2, 0 },
+  { "a task that does not exist", clock(), 0x3fffff, -1 },
+  { "a closed group leader", clock(), 0, -1, 12345 },
   { "a group of -2", clock(), 0, -1, -2 },
-  { "a flag of the call that is none", clock(), 0, -1, -1, 1 << 7 },
+  { "an unknown flag of the call", clock(), 0, -1, -1, 1 << 7 },
   { "a cgroup without a CPU", clock(), 0, -1, -1, 4 },
-  { "a type that is none", { type = 4242 }, 0, -1 },
-  { "a software event that is none", { type = 1, config = 4711 }, 0, -1 },
-  { "a tracepoint that is none", { type = 2, config = 0x7fffffff }, 0, -1 },
-  { "more samples a second than are allowed", { type = 1, freq = true, sample_freq = 1 << 40 }, 0, -1 },
+  { "an unknown type", { type = 4242 }, 0, -1 },
+  { "an unknown software event", { type = 1, config = 4711 }, 0, -1 },
+  { "an unknown tracepoint", { type = 2, config = 0x7fffffff }, 0, -1 },
+  { "a sampling rate above the limit", { type = 1, freq = true, sample_freq = 1 << 40 }, 0, -1 },
   { "a period with its top bit", clock { sample_period = math.mininteger }, 0, -1 },
   { "two kinds of weight", clock { sample_type = { "weight", "weight_struct" } }, 0, -1 },
   { "branches of a software event",
     clock { sample_type = { "branch_stack" }, branch_sample_type = { "any", "user" } }, 0, -1 },
-  { "branches of no kind", clock { sample_type = { "branch_stack" } }, 0, -1 },
-  { "a stack of no multiple of 8", clock { sample_type = { "stack_user" }, sample_stack_user = 12 }, 0, -1 },
+  { "branches without a kind", clock { sample_type = { "branch_stack" } }, 0, -1 },
+  { "a stack size of 12 bytes", clock { sample_type = { "stack_user" }, sample_stack_user = 12 }, 0, -1 },
   { "a stack of 64 KiB", clock { sample_type = { "stack_user" }, sample_stack_user = 65536 }, 0, -1 },
-  { "no registers", clock { sample_type = { "regs_user" } }, 0, -1 },
-  { "a callchain too deep", clock { sample_type = { "callchain" }, sample_max_stack = 10000 }, 0, -1 },
+  { "an empty set of registers", clock { sample_type = { "regs_user" } }, 0, -1 },
+  { "a callchain that is too deep", clock { sample_type = { "callchain" }, sample_max_stack = 10000 }, 0, -1 },
   { "inherit_thread alone", clock { inherit_thread = true }, 0, -1 },
   { "remove_on_exec and enable_on_exec", clock { remove_on_exec = true, enable_on_exec = true }, 0, -1 },
   { "sigtrap alone", clock { sigtrap = true }, 0, -1 },
   { "a clock of CPU time", clock { use_clockid = true, clockid = 2 }, 0, -1 },
-  { "a clock that is none", clock { use_clockid = true, clockid = 77 }, 0, -1 },
+  { "an unknown clock", clock { use_clockid = true, clockid = 77 }, 0, -1 },
   { "the monotonic clock", clock { use_clockid = true, clockid = 1 }, 0, -1 },
   { "AUX samples without AUX", clock { sample_type = { "aux" }, aux_sample_size = 64 }, 0, -1 },
   { "inherited counts in samples, without a tid",
@@ -121,7 +121,7 @@ local function requires_perf()
   real.close(fd)
 end
 
-describe("the simulated kernel answers as this one", function()
+describe("the simulated kernel answers as the real one", function()
   before_each(requires_perf)
 
   for _, case in ipairs(openings) do

@@ -71,7 +71,7 @@ describe("a backward ring", function()
     assert.equal(0, stats.lost)
   end)
 
-  it("that was never full gives all of them, and the second snapshot gives them again", function()
+  it("that was never full returns all of them, and the second snapshot returns them again", function()
     local numbers = kept(20, "64K", true)
     assert.equal(40, #numbers)
     for i = 1, 20 do
@@ -80,11 +80,11 @@ describe("a backward ring", function()
     end
   end)
 
-  it("gives nothing when nothing happened", function()
+  it("returns nothing if there was no record", function()
     assert.same({}, (kept(0, "4K")))
   end)
 
-  it("is read when a record of another event asks for it", function()
+  it("is read when the callback of another event calls snapshot()", function()
     local numbers, asked = {}, nil
     local s = perfev.session { command = { path, "10" }, buffer = "16K" }
     s:event { PRCTL, filter = "option >= " .. FIRST, write_backward = true, sample = function(_, args)
@@ -96,7 +96,7 @@ describe("a backward ring", function()
     assert.same({ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 }, numbers)
   end)
 
-  it("is asked for first", function()
+  it("requires a session that was started", function()
     local s <close> = perfev.session { command = { "true" } }
     s:event { "dummy" }
     assert.error_matches(function() s:snapshot() end, "session: it is not open; start%(%) it first")
@@ -104,7 +104,7 @@ describe("a backward ring", function()
     assert.error_matches(function() s:snapshot() end, "needs an event with write_backward")
   end)
 
-  it("is what flightrec prints when its trigger fires, newest last", function()
+  it("is printed by flightrec when its trigger fires, newest record last", function()
     local got = run({ run.perfl, "-q", "-m", "4K", "flightrec", "--trigger", "syscalls:sys_enter_exit_group",
                       PRCTL, "--", path, "500" })
     assert.equal(0, got.code)

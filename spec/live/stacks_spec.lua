@@ -209,12 +209,12 @@ local function output_of(what, ...)
 end
 
 describe("faultstacks", function()
-  it("counts each page that is touched, where it is touched", function()
+  it("counts each touched page by the stack that touches it", function()
     assert.matches("\nacts;[^\n]*;main;faults;touch 37\n", "\n" .. output_of("faults", "faultstacks", "-f", "folded"))
     assert.is_nil(output_of("faults", "faultstacks", "--major", "-f", "folded"):find("touch 37", 1, true))
   end)
 
-  it("does so with a recording of page-faults by perf record", function()
+  it("counts the same in a recording of page-faults by perf record", function()
     requires("program perf")
     requires("root")
     run({ "perf", "record", "-q", "-g", "-c", "1", "-e", "page-faults", "./acts", "faults" }, { cwd = dir })
@@ -236,7 +236,7 @@ local function sums_of(pprof, types, pattern)
 end
 
 describe("wakeuptime", function()
-  it("tells who ends each wait", function()
+  it("measures each wait by the stack that ends it", function()
     requires("tracepoint sched:sched_waking")
     local sums = sums_of(output_of("waits", "wakeuptime", "-f", "pprof"), { "time/nanoseconds", "waits/count" },
       ";wakes .*;%[woken by%] acts[^;]*;sleeper")
@@ -246,7 +246,7 @@ describe("wakeuptime", function()
 end)
 
 describe("offwaketime", function()
-  it("tells who ends each wait, and where it was", function()
+  it("measures each wait by its stack and by the stack that ends it", function()
     requires("tracepoint sched:sched_waking")
     local sums = sums_of(output_of("waits", "offwaketime", "-f", "pprof"), { "time/nanoseconds", "waits/count" },
       "^acts[^;]*;.*;wakes .*;%-%-[^;]*;.*;sleeps .*;sleeper")
@@ -254,7 +254,7 @@ describe("offwaketime", function()
     assert.is_true(sums[1] > 0)
   end)
 
-  it("has of the machine those waits that the kernel is asked for", function()
+  it("of the machine shows only the waits that --filter selects", function()
     requires("perf", "root", "tracepoint sched:sched_waking")
     local out = output_of("waits", "-a", "offwaketime", "--filter", 'comm == "sleeper"', "-f", "folded")
     assert.matches("%f[^\n\0]sleeper;[^\n]*;sleeps;[^\n]*;%-%-;[^\n]*;wakes;[^\n]*;acts %d+\n", out)
@@ -278,7 +278,7 @@ describe("biostacks", function()
     assert.same({ 13, 13 * 4096 }, sums)
   end)
 
-  it("gives each its time, when the machine is watched", function()
+  it("measures the time of each when the machine is watched", function()
     on_a_disk()
     local sums = sums_of(output_of("spin+reads", "-a", "biostacks", "--time", "--filter", 'rwbs ~ "R*"', "-f", "pprof"),
       { "time/nanoseconds", "requests/count", "bytes/bytes" }, "pread.*;main [^;]*;.*acts")
@@ -286,7 +286,7 @@ describe("biostacks", function()
     assert.is_true(sums[1] > 0)
   end)
 
-  it("tells of a recording what it told live", function()
+  it("prints the same live and from a recording", function()
     on_a_disk()
     local live = output_of("spin+reads", "-a", "biostacks", "--time", "-f", "folded", "--record", "disks.data")
     local r = run({ run.perfl, "-q", "biostacks", "--time", "-f", "folded", "-i", "disks.data" }, { cwd = dir })
@@ -296,7 +296,7 @@ describe("biostacks", function()
 end)
 
 describe("a tree of stacks", function()
-  it("has the number in each row beside the share, and all of it in the last", function()
+  it("shows the number in each row beside the share, and the total in the last row", function()
     local out = output_of("faults", "faultstacks")
     assert.matches("^ *faults +total +own  function\n", out)
     assert.matches("\n +%d+ +[%d.]+%% +[%d.]+%%  %- acts\n", out)
@@ -309,7 +309,7 @@ describe("a tree of stacks", function()
 end)
 
 describe("watch", function()
-  it("finds who writes a variable, in children too", function()
+  it("finds each writer of a variable, in children too", function()
     local out = output_of("writes", "watch", "./acts:counter", "-f", "folded")
     local lines, sum = {}, 0
     for line in out:gmatch "[^\n]+" do
@@ -320,19 +320,19 @@ describe("watch", function()
     assert.equal(1, #lines)
   end)
 
-  it("tells of each, and what they come to", function()
+  it("prints each write with --each, and their number", function()
     local out = output_of("writes", "watch", "./acts:counter", "--each")
     assert.equal(12, select(2, out:gsub("  acts %d+, cpu %d+\n *%x+ bump%+", "")))
     assert.matches("\n12 writes of ./acts:counter\n", out, 1, true)
   end)
 
-  it("hears of reads, and of a function's calls, when asked to", function()
+  it("finds reads with --access rw, and a function's calls with --access x", function()
     assert.matches("bump 24\n", output_of("writes", "watch", "--access", "rw", "./acts:counter", "-f", "folded"))
     -- Entered, it has no frame yet: its caller's is the next but one.
     assert.matches("main;bump 12\n", output_of("writes", "watch", "--access", "x", "./acts:bump", "-f", "folded"))
   end)
 
-  it("says what the program does not have", function()
+  it("reports a missing symbol, with the nearest name", function()
     requires("cc")
     local r = run({ run.perfl, "watch", "./acts:conter", "--", "./acts", "writes" }, { cwd = dir })
     assert.equal(1, r.code)
@@ -341,7 +341,7 @@ describe("watch", function()
 end)
 
 describe("top", function()
-  it("draws on a terminal, as wide as that is, and q ends it and puts the terminal's settings back", function()
+  it("draws at the terminal's width, ends by q and restores the terminal's settings", function()
     requires("perf", "root", "program script", "program stty")
     local line = ("stty cols 60 rows 12; stty -g >before; %s -a top -I 150ms; stty -g >after"):format(run.perfl)
     -- Typed once a function has been drawn: on a slow machine the first picture may be empty.
@@ -364,7 +364,7 @@ describe("top", function()
     assert.matches("perfl: [%d,]+ records, [%d,]+ lost", r.out)
   end)
 
-  it("leaves the terminal to a command, and the last table is there all the same", function()
+  it("leaves the terminal to a command, and still prints the last table", function()
     local out = output_of("faults", "top", "--event", "minor-faults", "-F", "0")
     assert.matches("\n +%d+ +[%d.]+%%  touch %[acts%]\n", out)
     assert.is_nil(out:find("\27", 1, true))

@@ -51,7 +51,7 @@ local function counts_of(csv)
 end
 
 describe("perfl stat", function()
-  it("counts what perf stat counts, call by call", function()
+  it("has the same counts as perf stat for each call", function()
     needs_perf()
     needs_tracefs()
     local events = "raw_syscalls:sys_enter,raw_syscalls:sys_exit,syscalls:sys_enter_openat,"
@@ -59,7 +59,7 @@ describe("perfl stat", function()
     local ours = counts_of(perfl_stat("-x,", "-e", events, "--"))
     local theirs = counts_of(perf_stat("-x,", "-e", events, "--"))
     assert.is_true(ours["raw_syscalls:sys_enter"] > 20)
-    assert.is_number(ours["sched:sched_process_exit"]) -- 1; before 6.18 the event was gone by then, and it is 0
+    assert.is_number(ours["sched:sched_process_exit"]) -- 1, or 0 before 6.18, which removes the event earlier
     assert.same(theirs, ours)
   end)
 
@@ -87,7 +87,7 @@ describe("perfl stat", function()
     assert.same(shape(perf_stat("-e", events, "--")), shape(perfl_stat("-e", events, "--")))
   end)
 
-  it("says what has no support as perf stat says it", function()
+  it("reports unsupported events as perf stat does", function()
     local text = perfl_stat("--")
     assert.matches("\n +[%d.]+ msec task%-clock  +#  +[%d.]+ CPUs utilized", text)
     assert.matches("\n +%d+      page%-faults  +# +[%d.]+ [KM]?/", text)
@@ -99,7 +99,7 @@ describe("perfl stat", function()
     end
   end)
 
-  it("runs the command so many times, and says how far the mean may be off", function()
+  it("repeats the command, and reports the standard error of the mean", function()
     local text = perfl_stat("-r", "4", "-e", "task-clock,page-faults", "--")
     assert.matches("Performance counter stats for 'cat /etc/passwd' %(4 runs%):", text)
     assert.matches("task%-clock .-%( %+%-[ %d.]+%% %)", text)
@@ -109,7 +109,7 @@ describe("perfl stat", function()
     assert.equal(4, copies)
   end)
 
-  it("prints what each interval brought, and the rest", function()
+  it("prints the counts of each interval, and the rest", function()
     needs_tracefs()
     -- It ends when two intervals have been printed.
     local out = os.tmpname()
@@ -131,7 +131,7 @@ describe("perfl stat", function()
     assert.matches("\n +%d+%.%d+ +%d+      page%-faults", text.out)
   end)
 
-  it("writes JSON that is perf stat's", function()
+  it("writes the same JSON as perf stat", function()
     needs_perf()
     local function keys(text)
       local list = {}
@@ -145,7 +145,7 @@ describe("perfl stat", function()
     if theirs:find("counter%-value") then assert.same(keys(theirs), keys(ours)) end
   end)
 
-  it("passes the command's status on, and says when it cannot be run", function()
+  it("exits with the command's status, and reports a command that cannot run", function()
     assert.equal(3, run({ run.perfl, "-q", "stat", "-e", "page-faults", "--", "sh", "-c", "exit 3" }).code)
     local r = run { run.perfl, "stat", "-e", "page-faults", "--", "/nonexistent" }
     assert.equal(127, r.code)
@@ -153,7 +153,7 @@ describe("perfl stat", function()
     assert.not_matches("traceback", r.err)
   end)
 
-  it("refuses what it does not understand", function()
+  it("refuses unknown events and options", function()
     local r = run { run.perfl, "stat", "-e", "page-faultz", "--", "true" }
     assert.equal(2, r.code)
     assert.matches("did you mean 'page%-faults'%?", r.err)
@@ -163,7 +163,7 @@ describe("perfl stat", function()
     assert.equal("", r.out)
   end)
 
-  it("tells each CPU by itself, as perf stat -A does", function()
+  it("prints each CPU separately, as perf stat -A does", function()
     requires("perf", "root", "program perf")
     local cpus = require("perfev.core").cpus()
     -- Returns a line's CPU, unit and event, their columns, and the column where the number ends.
@@ -186,7 +186,7 @@ describe("perfl stat", function()
     assert.same({ 2, "stat: --no-aggr: counts of tasks have no CPU\n  try: -a, or -C\n" }, { r.code, r.err })
   end)
 
-  it("goes on without an event that its PMU refuses, and finds names without case, as perf stat does", function()
+  it("continues without an event that its PMU refuses, and ignores case, as perf stat does", function()
     requires("perf", "root", "program perf", "pmu msr")
     local function rows(text) -- without the numbers
       local list = {}
@@ -209,7 +209,7 @@ describe("perfl stat", function()
     assert.equal(1, led.code)
   end)
 
-  it("sums the CPUs of a core where an event says percore, as perf stat does", function()
+  it("sums the CPUs of a core for events with percore, as perf stat does", function()
     requires("perf", "root", "program perf", "pmu msr")
     local function places(text)
       local list = {}

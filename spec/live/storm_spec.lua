@@ -17,7 +17,7 @@ local function load_storm()
 end
 
 describe("in a storm of signals", function()
-  it("a million records are all delivered, or counted as lost", function()
+  it("a million records are each delivered or counted as lost", function()
     if not run.root then pending "tracepoints need root" end
     local storm = load_storm()
     -- dd makes two system calls a block, and its input and output count no others of that size.

@@ -109,7 +109,7 @@ local function agrees(names, program, times, ...)
   return all.pids
 end
 
-describe("names are perf's, frame by frame,", function()
+describe("names are the same as perf's, frame by frame,", function()
   it("of a program, the library that it loads and the kernel", function()
     requires("perf", "root", "cc")
     agrees({ "spin", "leaf", "middle", "main", "lib_inner", "lib_work", "kernel" }, hot(), 100, library())
@@ -123,7 +123,7 @@ describe("names are perf's, frame by frame,", function()
     agrees({ "spin", "leaf", "middle" }, dir .. "/stripped", 100)
   end)
 
-  it("of a static program that is loaded anywhere", function()
+  it("of a static program that is loaded at any address", function()
     requires("perf", "root", "cc")
     agrees({ "spin", "leaf", "middle", "main" }, hot("pie", "-static-pie"), 100)
   end)
@@ -141,7 +141,7 @@ describe("names are perf's, frame by frame,", function()
     agrees({ "ns::Box<long>::sum" }, path, 300)
   end)
 
-  it("of Rust, in both ways to write its names", function()
+  it("of Rust, mangled in both schemes", function()
     requires("perf", "root", "program rustc")
     local flags = "rustc -g -C opt-level=1 -C force-frame-pointers=yes "
     for name, more in pairs { rust = "", rust_v0 = "-C symbol-mangling-version=v0" } do
@@ -156,7 +156,7 @@ describe("names are perf's, frame by frame,", function()
     agrees({ "main.spin", "main.main", "runtime.main" }, path, 300)
   end)
 
-  it("of code that was made in memory", function()
+  it("of code that was generated in memory", function()
     requires("perf", "root", "cc")
     if core.machine ~= "x86_64" then pending("the code is x86's") end
     for pid in pairs(agrees({ "made in memory" }, hot(), 300, "jit")) do os.remove(("/tmp/perf-%d.map"):format(pid)) end
@@ -164,7 +164,7 @@ describe("names are perf's, frame by frame,", function()
 end)
 
 describe("an address", function()
-  it("in the linkage table is the function's whose stub is there, as objdump has it", function()
+  it("in the linkage table has its function's name, as in objdump", function()
     requires("cc", "program objdump")
     for _, flags in ipairs { "-fcf-protection=none", "-fcf-protection=full", "-no-pie" } do
       local name = "plt" .. flags:gsub("%W", "_")
@@ -196,7 +196,7 @@ describe("an address", function()
     assert.same({ _ZN2ns5twiceEi = "ns::twice@plt" }, stubs)
   end)
 
-  it("in the C library's linkage table is so, too, where most stubs are of functions that are chosen at its start",
+  it("in the C library's linkage table, too, where most functions are chosen at its start",
     function()
       requires("program objdump")
       local path = core.slurp "/proc/self/maps":match "r.xp [^\n]-(/[^\n]*/libc%.so%.6)\n"
@@ -217,7 +217,7 @@ describe("an address", function()
       assert.is_true(same > 0 and chosen > 0, ("%d, %d"):format(same, chosen))
     end)
 
-  it("behind a section's end is not what began without a size before it", function()
+  it("behind a section's end does not belong to a symbol without size in the section", function()
     requires("cc", "program objdump")
     local path = hot("plt_head", "-ldl -Wl,-z,lazy")
     local file = assert(symtab.read(assert(core.slurp(path))))
@@ -227,7 +227,7 @@ describe("an address", function()
     assert.is_nil((file:find(tonumber(head, 16))))
   end)
 
-  it("in the vdso is a function of that", function()
+  it("in the vdso has the name of a vdso function", function()
     requires("perf")
     local start = core.slurp "/proc/self/maps":match "\n(%x+)%-%x+ r.xp [^\n]*%[vdso%]\n"
     if not start then pending "no vdso is mapped here" end
@@ -242,7 +242,7 @@ describe("an address", function()
     assert.is_true(n > 1, n)
   end)
 
-  it("in the vdso is one of a recording that has no build-id of it, if its kernel runs here", function()
+  it("in the vdso has a name in a recording without its build-id, if its kernel runs here", function()
     requires("perf")
     local start, stop = core.slurp "/proc/self/maps":match "\n(%x+)%-(%x+) r.xp [^\n]*%[vdso%]\n"
     if not start then pending "no vdso is mapped here" end
@@ -268,7 +268,7 @@ describe("an address", function()
     assert.is_nil(named "6.0.0-another")
   end)
 
-  it("in the vdso has rules by which stacks are walked, asked for without an address", function()
+  it("in the vdso has rules to unwind stacks", function()
     requires("perf")
     if not symtab.vdso() then pending "no vdso is mapped here" end
     local raw = { ip = 0, offset = 0, path = "[vdso]", pid = core.pid(), context = "user", returns = false }
@@ -291,12 +291,12 @@ describe("a live session", function()
     end
   end
 
-  it("names what runs, in programs, libraries and the kernel", function()
+  it("names functions in programs, libraries and the kernel", function()
     requires("perf", "root", "cc")
     meets({ "spin", "lib_inner", "kernel" }, 50, tops(function(times) return { hot(), times, library() } end))
   end)
 
-  it("has the stacks of a program that is gone, of an event that is opened when it begins", function()
+  it("keeps the stacks of an ended program, for an event that is opened when it begins", function()
     requires("perf", "root", "cc")
     local path, stacks = hot(), {}
     local s = perfev.session { command = { path, "3" } }
@@ -310,7 +310,7 @@ describe("a live session", function()
     end
   end)
 
-  it("has the names of the file that ran, not of one in its place: known by its inode without a build-id", function()
+  it("has the names of the file that ran, even without a build-id: the inode identifies it", function()
     requires("perf", "root", "cc")
     local path, stacks = hot("plain", "-ldl -Wl,--build-id=none"), {}
     local s = perfev.session { command = { path, "2" } }
@@ -328,7 +328,7 @@ describe("a live session", function()
     assert.matches("plain: its functions have no names: the file at that path is not the one that ran", notes[1])
   end)
 
-  it("names what runs below another root", function()
+  it("names functions of a program in another root", function()
     requires("perf", "root", "cc", "program chroot")
     hot("inside", "-static -ldl 2> /dev/null")
     sh "mkdir -p root && cp inside root/perfev-inside"
@@ -337,7 +337,7 @@ describe("a live session", function()
     end))
   end)
 
-  it("names what runs where nobody else sees its files: of its own mounts and pids; and what it makes", function()
+  it("names functions of a process with its own mounts and pids, and its generated code", function()
     requires("perf", "root", "cc", "mounts")
     local outside = run.capture(("d=$(mktemp -d /var/tmp/XXXXXX) && cp %s $d/hot && echo $d"):format(hot()))
     finally(function() run.remove(outside) end)
@@ -351,7 +351,7 @@ describe("a live session", function()
     if core.machine == "x86_64" then meets({ "made in memory" }, 50, inside "jit") end
   end)
 
-  it("names what a process of 32 bits calls in a vdso of its own", function()
+  it("names vdso functions of a 32-bit process", function()
     requires("perf", "cc")
     if core.machine ~= "x86_64" then pending "the program is x86's" end
     local function narrow(times)
@@ -363,7 +363,7 @@ describe("a live session", function()
     meets({ "__kernel_vsyscall" }, 1000, tops(function(times) return { narrow(times) } end))
   end)
 
-  it("has the function of a hidden name by MiniDebugInfo", function()
+  it("names a hidden function by MiniDebugInfo", function()
     requires("perf", "cc", "program objcopy", "program xz")
     library()
     build("mini.so", "objcopy --only-keep-debug lib.so mini.debug && nm lib.so --format=posix --defined-only |"
@@ -374,7 +374,7 @@ describe("a live session", function()
     meets({ "lib_inner" }, 50, tops(function(times) return { hot(), times, dir .. "/mini.so" } end))
   end)
 
-  it("names the kernel's functions as kallsyms has them", function()
+  it("names the kernel's functions as kallsyms does", function()
     requires("perf", "root")
     local text = "\n" .. core.slurp "/proc/kallsyms"
     local n = 0
@@ -393,7 +393,7 @@ describe("a live session", function()
     assert.equal(300, n)
   end)
 
-  it("looks into a process that is there", function()
+  it("finds the mapped file of an address in a running process", function()
     requires("perf")
     local name, offset, file = perfev.symbol.process(core.pid(), 0)
     assert.same({ nil, nil, "[unknown]" }, { name, offset, file })
@@ -402,7 +402,7 @@ describe("a live session", function()
   end)
 end)
 
-describe("names of what a process ran are there when both are gone:", function()
+describe("the names of a process's functions remain after process and file are gone:", function()
   local ENOUGH = 100 -- samples of the function
   local SOURCE = [[#include <dlfcn.h>
 #include <string.h>
@@ -511,7 +511,7 @@ void from_library(void) { in_library(); }
       { "inside", comm = "inside" })
   end)
 
-  it("a program in a mount namespace of its own, and what it compiled in memory", function()
+  it("a program in its own mount namespace, and code that it compiled in memory", function()
     requires("perf", "root", "cc", "mounts")
     program "lives"
     local function inside(command)
@@ -559,7 +559,7 @@ describe("a file that another user has planted", function()
     return { name, table.unpack(said) }
   end
 
-  it("is not used as the perf map of a root process: a file of nobody's, a link, a FIFO, a huge file", function()
+  it("is not used as the perf map of a root process: a user's file, a link, a FIFO, a huge file", function()
     requires("root", "cc", "nobody")
     local function of_root(plant)
       local pid, address = begin()
@@ -574,7 +574,7 @@ describe("a file that another user has planted", function()
     assert.same({ nil, "it is larger than 128 MiB" }, of_root "truncate -s 10G MAP")
   end)
 
-  it("is used as the perf map of its own process, as is one of root's, but not one of a third user", function()
+  it("is the perf map of its owner's process, as is root's file, but not a third user's", function()
     requires("root", "cc", "nobody")
     local function of_nobody(plant)
       local pid, address = begin(NOBODY)
@@ -586,7 +586,7 @@ describe("a file that another user has planted", function()
       of_nobody [[setpriv --reuid=1 --regid=1 --clear-groups sh -c "echo TEXT > MAP"]])
   end)
 
-  it("is not used as the debug file of a root program in a directory that all may write", function()
+  it("is not used as the debug file of a root program in a world-writable directory", function()
     requires("root", "cc", "nobody", "program objcopy")
     -- Known by its checksum: perf may have kept one of its build-id.
     hot("checksum", "-ldl -Wl,--build-id=none")
@@ -640,7 +640,7 @@ describe("lines and inlined functions", function()
     return out
   end
 
-  it("are addr2line's", function()
+  it("match addr2line's", function()
     requires("cc", "program g++", "program addr2line")
     local path = build("inlined", ("g++ -O2 -g -o inlined %s"):format(source "hot.cc"))
     local bytes = assert(core.slurp(path))
@@ -668,7 +668,7 @@ describe("lines and inlined functions", function()
     assert.is_true(same >= 0.9 * #addresses, ("%d of %d\n%s"):format(same, #addresses, table.concat(others, "\n")))
   end)
 
-  it("are known of clang's, which puts functions into namespaces and counts files from 0", function()
+  it("are read from clang's output with namespaces and files counted from 0", function()
     requires("program clang++")
     local path = build("clanged", ("clang++ -O2 -g -o clanged %s"):format(source "hot.cc"))
     local bytes, seen, n = assert(core.slurp(path)), {}, 0
@@ -690,7 +690,7 @@ describe("lines and inlined functions", function()
     end
   end)
 
-  it("of a file whose .gnu_debugaltlink names a FIFO are read without it, and do not block", function()
+  it("of a file whose .gnu_debugaltlink names a FIFO are read without blocking on it", function()
     requires("cc", "program dwz")
     sh([[printf 'struct pair { int a, b; };
       static inline __attribute__((always_inline)) int inlined(struct pair *p) { return p->a * p->b; }
@@ -707,7 +707,7 @@ describe("lines and inlined functions", function()
     assert.matches("\n[^\n]+/half.common is not used: it is not a regular file\n", r.out)
   end)
 
-  it("are the same where dwz has moved what two debug files share", function()
+  it("are the same if dwz has moved the shared parts of two debug files", function()
     requires("cc", "program g++", "program dwz", "program objcopy")
     local path = build("shares", ("g++ -O2 -g -o shares %s && g++ -O2 -g -DOTHER -o other %s"
       .. " && for f in shares other; do cp $f $f.whole && objcopy --only-keep-debug $f $f.debug"
@@ -746,8 +746,8 @@ describe("lines and inlined functions", function()
   end)
 end)
 
-describe("a debug file that is not here", function()
-  it("comes from a debuginfod server, when that is asked for", function()
+describe("a missing debug file", function()
+  it("comes from a debuginfod server if one is configured", function()
     requires("perf", "root", "cc", "program objcopy", "library libdebuginfod.so.1")
     hot()
     local path = build("far", "cp hot far && mkdir -p served && objcopy --only-keep-debug far far.debug && strip far"

@@ -86,7 +86,7 @@ describe("syscount's table", function()
     if not missing() then counts, total = syscount() end
   end)
 
-  it("adds up to its total", function()
+  it("sums to its total", function()
     if missing() then return pending(missing()) end
     local sum = 0
     for _, count in pairs(counts) do sum = sum + count end
@@ -100,7 +100,7 @@ describe("syscount's table", function()
     assert.same({ total }, perf_stat { "id >= -1" })
   end)
 
-  it("is perf stat's, call by call", function()
+  it("matches perf stat's, call by call", function()
     if missing() then return pending(missing()) end
     if not run.have "perf" then return pending "no perf here" end
     local names, filters, expected = syscalls.of(), {}, {}
@@ -111,7 +111,7 @@ describe("syscount's table", function()
     assert.same(expected, perf_stat(filters))
   end)
 
-  it("is strace's, call by call, less the execve in whose midst counting begins", function()
+  it("matches strace's, call by call, without the execve during which counting begins", function()
     if missing() then return pending(missing()) end
     if not run.have "strace" then return pending "no strace here" end
     local dir = run.tempdir()

@@ -15,7 +15,7 @@ end
 local function resolved(name) return run.capture(("readlink -f $(env which %s)"):format(name)) end
 
 describe("a task on the real kernel", function()
-  it("keeps its parent and its start through an exec in place, and has the program of the time", function()
+  it("keeps its parent and start through an exec in place, and has its current program", function()
     local ends, execs, first = {}, {}, nil
     local s = perfev.session { command = { "sh", "-c", "env true; exec env sleep 0" } }
     s:event {
@@ -39,7 +39,7 @@ describe("a task on the real kernel", function()
     assert.is_true(sh.task.start < child.task.start and child.task.start < child.time)
   end)
 
-  it("that was there before is as /proc says: this process, its parent, the kernel's threads", function()
+  it("from before the session matches /proc: this process, its parent, the kernel's threads", function()
     local me = core.pid()
     local ours, theirs
     local s = perfev.session { pid = me, duration = "20ms" }

@@ -26,7 +26,7 @@ local function refused(r, head, why, remedy)
   assert.is_nil(r.err:find "traceback")
 end
 
-describe("nobody", function()
+describe("an ordinary user", function()
   it("may watch the context switches of a command of their own", function()
     local r = perfl("-q", "-e", [[
       local n = 0
@@ -59,7 +59,7 @@ describe("nobody", function()
     assert.matches("task%-clock: user side only %(:u%), because kernel.perf_event_paranoid is 2", r.err)
   end)
 
-  it("may do so without a message if they asked for that side", function()
+  it("gets no message if the event already names the user side", function()
     local r = perfl("-q", "-e", [[event { "task-clock:u", freq = 1000, sample = function() end }]],
       "--", "sh", "-c", "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done")
     assert.equal("", r.err)
@@ -79,19 +79,19 @@ describe("nobody", function()
       "^try: sudo setcap cap_perfmon.*\n.*perf_event_paranoid=0.*%-%- COMMAND")
   end)
 
-  it("may not see the kernel's side, and is told why and what to do", function()
+  it("may not see the kernel's side, and gets the cause and a remedy", function()
     refused(perfl("-q", "-e", "event { 'task-clock:k', sample = function() end }", "--", "true"),
       "cannot open task-clock:k for pid",
       "perf_event_paranoid is 2; watching the kernel side needs 1 or CAP_PERFMON", "^try: sudo setcap")
   end)
 
-  it("may not watch another user's process, and is told why and what to do", function()
+  it("may not watch another user's process, and gets the cause and a remedy", function()
     refused(perfl("-q", "-p", "1", "-d", "1s", "-e", "event { 'task-clock:u', sample = function() end }"),
       "cannot open task-clock:u for pid 1 on cpu 0: Permission denied (EACCES)", "the user with uid 0",
       "^try: run as that user or as root")
   end)
 
-  it("may not read tracefs, and is told of a way", function()
+  it("may not read tracefs, and gets a remedy", function()
     local mode = run.capture "stat -c %a /sys/kernel/tracing 2>/dev/null"
     if not mode or mode:sub(-1) ~= "0" then pending("tracefs is open to all, or not there") end
     local r = perfl("-q", "-e", "event { 'sched:sched_switch', sample = function() end }", "--", "true")
@@ -99,7 +99,7 @@ describe("nobody", function()
     assert.matches("tracepoint 'sched:sched_switch': .*cannot be read by this user\n  try: .*as root", r.err)
   end)
 
-  it("may not open a tracepoint by number without rights, and is told so", function()
+  it("may not open a tracepoint by number without rights, and gets the cause", function()
     local id = core.slurp "/sys/kernel/tracing/events/sched/sched_switch/id"
     if not id then pending "no tracefs" end
     refused(perfl("-q", "-e", ("event { '%d', sample = function() end }"):format(id), "--", "true"),
@@ -113,14 +113,14 @@ describe("nobody", function()
     assert.matches("%f[%w]true;[^\n]+ %d+\n", r.out)
   end)
 
-  it("may count what their own command does, on the user's side", function()
+  it("may count their own command's events on the user side", function()
     local r = perfl("-q", "-e", [[
       local c = counter { "page-faults:u", "task-clock:u" }
       done(function() local v = c:read() print(v["page-faults:u"] > 0, v["task-clock:u"] > 0) end)]], "--", "true")
     assert.equal("true\ttrue\n", r.out, r.err)
   end)
 
-  it("is told by the doctor what they may and what not, and that the default job runs", function()
+  it("sees in the doctor their rights, the missing ones, and that the default job runs", function()
     local r = perfl("doctor")
     assert.equal(0, r.code, r.out .. r.err)
     assert.matches("own processes, user side%s+✔%s+✔%s+✔\n", r.out)
@@ -131,7 +131,7 @@ describe("nobody", function()
     for line in r.out:gmatch "[^\n]+" do assert.is_true(utf8.len(line) <= 80, line) end
   end)
 
-  it("goes on without an optional event that they may not open, and may ask why", function()
+  it("continues without a forbidden optional event, and can query the cause", function()
     local r = perfl("-q", "-e", [[
       local e = event { "task-clock:k", optional = true, sample = function() end }
       event { switch = function() end }
@@ -141,7 +141,7 @@ describe("nobody", function()
   end)
 
   -- The same holds for set-uid programs: the kernel removes the events at the exec, while the program runs on.
-  it("is not to watch a program that they may not read, and has it run to its end", function()
+  it("may not watch a program that they may not read, and the program runs to its end", function()
     local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(self) run.remove(self.path) end })
     assert(os.execute(("cp $(command -v sleep) %s/nap && chmod 711 %s && chmod 111 %s/nap"):format(dir.path, dir.path,
       dir.path)))
@@ -149,7 +149,7 @@ describe("nobody", function()
     assert.equal(0, r.code, r.err)
   end)
 
-  it("as root of a user namespace runs what belongs to the machine's root, who runs nothing of others", function()
+  it("as root of a user namespace runs scripts of the machine's root, but not vice versa", function()
     local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(self) run.remove(self.path) end })
     local path = dir.path .. "/any.lua"
     if not run.root then pending "not root" end
@@ -165,7 +165,7 @@ describe("nobody", function()
     assert.matches("will not run .* it belongs to user", select(3, ran()))
   end)
 
-  it("gets their command's status all the same", function()
+  it("receives their command's status nevertheless", function()
     for status, line in pairs { [0] = "exit 0", [7] = "exit 7", [143] = "kill $$" } do
       local r = perfl("-q", "-e", "event { switch = function() end }", "--", "sh", "-c", line)
       assert.equal(status, r.code, r.err)

@@ -103,7 +103,7 @@ local function agrees(parts, by, program, times)
   assert.is_true(all.same >= 0.995 * all.n, ("%d of %d\n%s"):format(all.same, all.n, table.concat(all.others, "\n")))
 end
 
-describe("unwound frames are perf's", function()
+describe("unwound frames match perf's", function()
   local DEEP = "main;" .. ("down;odd;"):rep(25) .. "down;spin"
   local BELOW_A_SIGNAL = "main;raise;[^\n]*;handler;down;odd"
 
@@ -119,14 +119,14 @@ describe("unwound frames are perf's", function()
       built("cxx", "g++", "unwound.cc", "-pthread"), 500)
   end)
 
-  it("of a recording that perfl makes, which perf unwinds, too", function()
+  it("of perfl's recording, which perf unwinds, too", function()
     requires("perf", "root", "program perf", "cc")
     agrees({ DEEP, BELOW_A_SIGNAL }, run.perfl, built("unwound", cc, "unwound.c"), 10)
   end)
 end)
 
 describe("a live session with callchain = \"dwarf\"", function()
-  it("unwinds what it samples", function()
+  it("unwinds its samples", function()
     requires("perf", "root", "cc")
     local wanted, seen = "main;" .. ("down;odd;"):rep(25) .. "down;spin$", false
     -- The times of clock samples vary: the program runs until the sample is there.

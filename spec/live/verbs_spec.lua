@@ -43,7 +43,7 @@ end
 
 describe("perfl report", function()
   for _, options in ipairs { EVENTS, CLOCK } do
-    it("counts what perf report --stats counts: perf record " .. options, function()
+    it("has the same counts as perf report --stats: perf record " .. options, function()
       local path = record(options)
       local total = json.decode(told("report", path))
       local stats = run { "perf", "report", "--stats", "-i", path }.out
@@ -61,7 +61,7 @@ describe("perfl report", function()
     end)
   end
 
-  it("tells when it was recorded, where the recorder told how its clock stood", function()
+  it("shows the time of the recording if the recorder stored the offset of its clock", function()
     local before = os.time()
     local path = record(CLOCK)
     local total = json.decode(told("report", path))
@@ -72,7 +72,7 @@ describe("perfl report", function()
 end)
 
 describe("perfl dump", function()
-  it("prints the records of perf script -D, with their bytes' places and times", function()
+  it("prints the records of perf script -D, with their offsets and times", function()
     local path = record(EVENTS)
     local theirs, ours = {}, {}
     for line in run({ "perf", "script", "-D", "-i", path }).out:gmatch("[^\n]+") do
@@ -110,7 +110,7 @@ describe("perfl dump", function()
     assert.same(theirs, ours)
   end)
 
-  it("reads what another process still writes", function()
+  it("reads a stream that another process still writes", function()
     need()
     local result = run(("perf record -q -o - %s -- sh -c %s | %s dump -j -t sample -"):format(EVENTS, run.quote(WORK),
       run.quote(run.perfl)))
@@ -120,7 +120,7 @@ describe("perfl dump", function()
 end)
 
 describe("perfl skeleton", function()
-  it("writes a script that runs on the recording, and live", function()
+  it("writes a script that runs on the recording and live", function()
     local path = record(EVENTS)
     local script = dir .. "/made.lua"
     assert.equal(0, run(("%s skeleton %s > %s"):format(run.quote(run.perfl), path, script)).code)

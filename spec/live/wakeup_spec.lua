@@ -127,20 +127,20 @@ local function need()
 end
 
 local settings = {
-  { "neither: half a ring", {}, past(PAGE // 2, 300) },
+  { "neither setting: half a ring", {}, past(PAGE // 2, 300) },
   { "wakeup_events 1", { wakeup_events = 1 }, samples(1) },
   { "wakeup_events 2", { wakeup_events = 2 }, samples(2) },
   { "wakeup_events 4", { wakeup_events = 4 }, samples(4) },
   { "wakeup_events 100", { wakeup_events = 100 }, samples(100) },
   { "watermark 1", { watermark = true, wakeup_watermark = 1 }, every(1, 300) },
   { "watermark of three records", { watermark = true, wakeup_watermark = 3 * RECORD }, past(3 * RECORD, 300) },
-  { "watermark of no whole record", { watermark = true, wakeup_watermark = 100 }, past(100, 300) },
+  { "watermark between two records", { watermark = true, wakeup_watermark = 100 }, past(100, 300) },
   { "watermark of the ring", { watermark = true, wakeup_watermark = PAGE }, {} }, -- it is full before
   { "watermark beyond the ring", { watermark = true, wakeup_watermark = 1 << 20 }, {} },
   { "watermark 0: half a ring", { watermark = true, wakeup_watermark = 0 }, past(PAGE // 2, 300) },
 }
 
-describe("a ring is ready, here and on the simulated kernel,", function()
+describe("a ring becomes ready, here and on the simulated kernel,", function()
   for _, setting in ipairs(settings) do
     it("by " .. setting[1], function()
       need()
@@ -150,7 +150,7 @@ describe("a ring is ready, here and on the simulated kernel,", function()
     end)
   end
 
-  it("for no record but samples, by wakeup_events", function()
+  it("only for samples, by wakeup_events", function()
     need()
     local here, there = on_both({ comm = true, attr = { wakeup_events = 1 } }, function(ring)
       local seen = {}
@@ -173,7 +173,7 @@ describe("a ring is ready, here and on the simulated kernel,", function()
     assert.same(here, there)
   end)
 
-  it("no more once it is full and nobody reads", function()
+  it("never again after it is full and not read", function()
     need()
     local here, there = on_both({ attr = { wakeup_events = 50 } }, readiness(400, "sample", true))
     assert.same(here, there)
