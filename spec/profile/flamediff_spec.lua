@@ -21,7 +21,7 @@ describe("flamediff", function()
   end)
   teardown(function() run.remove(dir) end)
 
-  it("draws what came after, held against what was before", function()
+  it("draws the later profile and its differences from the earlier one", function()
     local r = flamediff("before", "after")
     assert.same({ 0, "" }, { r.code, r.err })
     local data = json.decode(r.out:match '<script type="application/json" id="profile">(.-)</script>')
@@ -31,7 +31,7 @@ describe("flamediff", function()
     assert.same({ main = { 0, 0 }, hot = { 3, 100 }, cold = { 1, 0 }, gone = { 0, 100 } }, rows)
   end)
 
-  it("tells it in a terminal, and draws one file alone", function()
+  it("prints the differences in a terminal, and draws a single file", function()
     assert.matches("\n +0 +0%.0%% +50%.0%% +%-50%.0  gone\n", flamediff("before", "after", "-f", "top").out)
     assert.matches("\n +1 +25%.0%% +0%.0%% +%+25%.0 +%- cold %[kernel%]\n",
       flamediff("-f", "tree", "before", "after").out)

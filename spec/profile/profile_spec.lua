@@ -131,7 +131,7 @@ local function recorded_stacks(p, lists, before, intern)
 end
 
 describe("a profile", function()
-  it("sums the values of a stack, however the stack is told", function()
+  it("sums the values of a stack in any of its forms", function()
     local p = perfev.profile {}
     p:add("a;b;c")
     p:add({ "c", "b", "a" }, 2)
@@ -142,7 +142,7 @@ describe("a profile", function()
     assert.equal(31, p:total())
   end)
 
-  it("looks up the names of a record's stack when they are asked for, once below all callers", function()
+  it("resolves the names of a record's stack on request, and once below all callers", function()
     local p, reads = perfev.profile {}, 0
     local x, y = table.unpack(recorded_stacks(p, { { "x" }, { "y" } }, function() reads = reads + 1 end))
     for _, stack in ipairs { x, y, x, x } do p:add_under("prog", stack) end
@@ -157,7 +157,7 @@ describe("a profile", function()
     assert.equal("prog;x 3\nprog;y 1\nx 5\n", p:folded())
   end)
 
-  it("looks up an address once for all stacks, and again if its name may come later", function()
+  it("resolves an address once for all stacks, and again if its name may come later", function()
     local p, reads = perfev.profile {}, {}
     local lists = { { "a", "late", "main" }, { "b", "late", "main" }, { "main" } }
     for _, stack in ipairs(recorded_stacks(p, lists, function(name) reads[name] = (reads[name] or 0) + 1 end)) do
@@ -173,7 +173,7 @@ describe("a profile", function()
     assert.equal("main 1\nmain;late;a 1\nmain;late;b 1\n", p:folded())
   end)
 
-  it("names all addresses of a program as r.stack does, and looks up each function once", function()
+  it("names all addresses of a program as r.stack does, and resolves each function once", function()
     local path = run.capture("readlink -f " .. run.perfl):match "[^\n]+"
     local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
       sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
@@ -213,14 +213,14 @@ describe("a profile", function()
     assert.equal(nr_starts, calls)
   end)
 
-  it("grows with distinct stacks and not with samples", function()
+  it("grows with the number of distinct stacks, not of samples", function()
     local p = perfev.profile {}
     for i = 1, 10000 do p:add({ "leaf" .. i % 10, "main" }) end
     assert.same({ 11, 11 }, { p.stack_tree:size() })
     assert.equal(10000, p:total())
   end)
 
-  it("calls what has no symbol by its module, and nothing at all unknown", function()
+  it("names a frame without a symbol by its module, and a frame without both [unknown]", function()
     local p = perfev.profile {}
     p:add { { module = "/usr/lib/libx.so.1" }, { module = "[vdso]" }, { module = "[unknown]" }, {} }
     p:add(nil)
@@ -228,7 +228,7 @@ describe("a profile", function()
     assert.equal("[unknown] 1\n[unknown];[unknown];[vdso];[libx.so.1] 1\nbash:x 1\n", p:folded())
   end)
 
-  it("writes frames that differ in their module alone as one line, and keeps them apart in pictures", function()
+  it("writes frames that differ only in their module as one line, but not in pictures", function()
     local p = perfev.profile {}
     p:add({ { symbol = "f", module = "/a" }, "main" }, 1)
     p:add({ { symbol = "f", module = "/b" }, "main" }, 2)
@@ -237,7 +237,7 @@ describe("a profile", function()
     assert.matches("\n +6 .* f %[b%]\n +1 .* f %[a%]\n", p:top())
   end)
 
-  it("takes in another by the names of its values, and tells what changed", function()
+  it("merges another profile by the names of its values, and computes differences", function()
     local a = perfev.profile { values = { "samples", "bytes" } }
     local b = perfev.profile { values = { "bytes" } }
     a:add("x;y", 1, 10)
@@ -251,7 +251,7 @@ describe("a profile", function()
     assert.same({ 1, 22 }, { a:total "samples", a:total "bytes" })
   end)
 
-  it("raises on what can only be a mistake, in the caller's line", function()
+  it("raises on misuse, with the line of the caller", function()
     local p = perfev.profile { values = { "samples", "bytes" } }
     local here = "^spec/profile/profile_spec.lua:%d+: "
     for message, f in pairs {
@@ -275,14 +275,14 @@ describe("a profile", function()
     end
   end)
 
-  it("is written in the same bytes, whatever order it came in", function()
+  it("is written in the same bytes for any order of its stacks", function()
     local a, b = many(forwards), many(backwards)
     for _, writer in ipairs { "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind", "tree", "top" } do
       assert.equal(a[writer](a), b[writer](b), writer)
     end
   end)
 
-  it("with nothing in it is written all the same", function()
+  it("without stacks is written as a valid file", function()
     local p = perfev.profile { title = "nothing" }
     for _, writer in ipairs { "html", "svg", "pprof", "speedscope", "firefox", "callgrind", "tree", "top" } do
       assert.is_true(#p[writer](p) > 0, writer)
@@ -293,7 +293,7 @@ describe("a profile", function()
 end)
 
 describe("perfev.profile.read", function()
-  it("takes what :folded wrote, to the same text, marks and all", function()
+  it("reads the output of :folded back to the same text, annotations included", function()
     local text = some():folded { annotate = true }
     assert.matches("do_syscall_64_%[k%] 3\n", text)
     assert.matches("hot_%[i%] 5\n", text)
@@ -301,14 +301,14 @@ describe("perfev.profile.read", function()
     assert.equal(some():folded(), perfev.profile.read(text):folded())
   end)
 
-  it("takes lines, blanks in names, several numbers, CRLF, comments", function()
+  it("accepts several lines, blanks in names, several numbers, CRLF and comments", function()
     local p = perfev.profile.read("# made by hand\r\n\na;operator new(unsigned long) 12 3.5\r\n  \n",
       { values = { "one", "two" } })
     assert.same({ 12, 3.5 }, { p:total "one", p:total "two" })
     assert.equal("a;operator new(unsigned long) 12\n", p:folded())
   end)
 
-  it("names the line that is none", function()
+  it("reports the number of an invalid line", function()
     for text, line in pairs { ["a;b 1\nno count here\n"] = "line 2", ["12\n"] = "line 1", [";;; 3\n"] = "line 1",
       ["a 1.2.3\n"] = "line 1" } do
       local p, why = perfev.profile.read(text)
@@ -350,7 +350,7 @@ describe("counts are exact through", function()
     assert.equal("hot hot.h:3;main prog.c:10", message.locations["hot hot.h:3"])
   end)
 
-  it("pprof: negative values, and blocks beyond the 64 KiB of one", function()
+  it("pprof: negative values, and data beyond one 64 KiB block", function()
     local p = perfev.profile {}
     for i = 1, 4000 do p:add({ "a name that takes some room " .. i, "main" }, i % 2 == 0 and i or -i) end
     local bytes = wire.gunzip(p:pprof())
@@ -361,7 +361,7 @@ describe("counts are exact through", function()
     assert.equal(4000, sum["a name that takes some room 4000 :0"])
   end)
 
-  it("speedscope: each stack's weight, of each value", function()
+  it("speedscope: each stack's weight for each value", function()
     local p = some()
     local file = json.decode(p:speedscope())
     for i, value in ipairs(p.values) do
@@ -380,7 +380,7 @@ describe("counts are exact through", function()
       { file.profiles[1].unit, file.profiles[2].unit, file.profiles[3].unit })
   end)
 
-  it("the Firefox Profiler's tables, whose columns are as long as they say", function()
+  it("the Firefox Profiler's tables, whose columns have the stated length", function()
     local p = some()
     local file = json.decode(p:firefox())
     local shared = file.shared
@@ -430,7 +430,7 @@ describe("counts are exact through", function()
     end
   end)
 
-  it("SVG: each row's rectangles are as wide as what they stand for", function()
+  it("SVG: the width of each rectangle is in proportion to its value", function()
     local p = some()
     local svg = p:svg()
     local titles, at_y = {}, {}
@@ -551,7 +551,7 @@ describe("hostile names", function()
 end)
 
 describe("the page of a flame graph", function()
-  it("names no address to load from, and forbids it", function()
+  it("loads nothing from any address, and forbids it", function()
     local html = some():html()
     assert.is_nil(html:find "https?://")
     assert.is_nil(html:find "%f[%w]src=")
@@ -560,12 +560,12 @@ describe("the page of a flame graph", function()
   end)
 end)
 
-describe("for a terminal", function()
+describe("printed for a terminal,", function()
   local function fits(text)
     for line in text:gmatch "[^\n]+" do assert.is_true(utf8.len(line) <= 80, line) end
   end
 
-  it("top has no totals where nothing was called", function()
+  it("top has no totals if the stacks have no callers", function()
     local p = perfev.profile {}
     p:add("leaf", 3)
     p:add("other")
@@ -573,7 +573,7 @@ describe("for a terminal", function()
       p:top())
   end)
 
-  it("top has each function's own and total, recursion once, in 80 columns", function()
+  it("top lists each function's own and total, recursion once, in 80 columns", function()
     local p = some()
     p:add({ ("é"):rep(100), "_start" }, 1)
     local text = p:top()
@@ -589,7 +589,7 @@ describe("for a terminal", function()
     assert.matches("\n +16 +72%.7%% +%(%d others%)\n", short)
   end)
 
-  it("tree goes straight down where one function alone goes on", function()
+  it("tree draws a chain of single callees straight down", function()
     local p = perfev.profile {}
     p:add("main;run;work;hot", 60)
     p:add("main;run;work;cold", 39)
@@ -612,7 +612,7 @@ describe("for a terminal", function()
     fits(some():tree())
   end)
 
-  it("top and tree tell shares beside those of a baseline, what is gone as well", function()
+  it("top and tree show shares beside those of a baseline, vanished functions included", function()
     local now, before = perfev.profile {}, perfev.profile {}
     now:add("main;hot", 3)
     now:add("main;cold", 1)
@@ -636,7 +636,7 @@ describe("for a terminal", function()
       "" }, "\n"), now:tree { baseline = before })
   end)
 
-  it("deep stacks stay within the line", function()
+  it("deep stacks fit into the line", function()
     local p, stack = perfev.profile {}, {}
     for i = 1, 200 do stack[i] = "f" .. i end
     for i = 1, 200 do p:add({ table.unpack(stack, i) }, 10) end
@@ -644,7 +644,7 @@ describe("for a terminal", function()
   end)
 end)
 
-describe("what scripts do with it in the end", function()
+describe("a script's output at the end", function()
   local core = require "perfev.core"
   local clock, stderr, output = core.clock, io.stderr, io.output()
   -- luacheck: push ignore 122
@@ -653,7 +653,7 @@ describe("what scripts do with it in the end", function()
     io.output(output)
   end)
 
-  it("is written to their output, with a word on stderr each second that names take", function()
+  it("is written with a progress message on stderr for each second of symbol lookup", function()
     local p, said, now = perfev.profile {}, {}, 0
     local function wait() now = now + 600000000 end -- that a name took
     local function intern_kernel(tree, name) return tree:intern(name, nil, nil, nil, true) end
@@ -671,7 +671,7 @@ describe("what scripts do with it in the end", function()
   -- luacheck: pop
 end)
 
-describe("scripts that take stacks", function()
+describe("a script with stacks", function()
   -- Linux 6.12 of Debian, for a user without access to kernel stacks.
   local machine = require "spec.support.worlds" [[
     local sim = require "perfev.sim"
@@ -688,7 +688,7 @@ describe("scripts that take stacks", function()
   teardown(function() run.remove(dir) end)
 
   for _, words in ipairs { "profile --event page-faults:u -F 0", "profile --event cpu-clock:u", "faultstacks" } do
-    it(("leave the kernel's part out of them where it may not be seen: %s"):format(words), function()
+    it(("leaves out the kernel's part if it may not be read: %s"):format(words), function()
       local r = run { "sh", "-c", ("%s --sim %s -p 7 -d 1ms %s -f folded"):format(run.quote(run.perfl),
         run.quote(machine.path(dir, "")), words) }
       assert.equal(0, r.code, r.err)
@@ -724,7 +724,7 @@ describe("stacks that end after one or two frames", function()
     return r.err:match "([^\n]*of the user stacks.*)$"
   end
 
-  it("are reported after the summary, with the remedy, if they are more than a third", function()
+  it("are reported after the summary, with a remedy, if they are more than a third", function()
     local text = said(world(20, 2))
     assert.equal("perfl: 100% of the user stacks end after one or two frames: their code keeps no frame pointers\n"
       .. "  try: --call-graph dwarf\n", text)
@@ -732,12 +732,12 @@ describe("stacks that end after one or two frames", function()
     assert.is_nil(said(world(20, 2), nil, "-q"))
   end)
 
-  it("are not told of when they are few, or deeper", function()
+  it("are not reported if they are few or deeper", function()
     assert.is_nil(said(world(19, 2)))
     assert.is_nil(said(world(40, 3)))
   end)
 
-  it("are counted beside the rest, and where a thread begins nothing is missing", function()
+  it("are counted as a share of all stacks, unless they end where a thread begins", function()
     local p, times = perfev.profile {}, { 3, 4, 5, 6, 7 }
     local stacks = recorded_stacks(p, { { "leaf", "main" }, { "leaf", "a", "b" }, { "leaf", "_start" },
       { "sys_read", "leaf" }, { "sys_read" } }, function() end, function(tree, name)
@@ -751,8 +751,8 @@ end)
 
 -- Two more readers are from npm, and tried by hand (`npm install pprof-format speedscope`): Profile.decode() of the
 -- gunzipped output of -f pprof, and `npx speedscope FILE` with the output of -f speedscope.
-describe("read by others:", function()
-  it("go tool pprof -top and -raw have our sums", function()
+describe("a profile read by another tool", function()
+  it("has the same sums in go tool pprof -top and -raw", function()
     if not run.have "go" then return pending "go is not installed" end
     local p = many(forwards)
     in_file(p:pprof(), ".pb.gz", function(path)
@@ -779,7 +779,7 @@ describe("read by others:", function()
     end)
   end)
 
-  it("callgrind_annotate has our sums", function()
+  it("has the same sums in callgrind_annotate", function()
     if not run.have "callgrind_annotate" then return pending "callgrind_annotate is not installed" end
     local p = many(forwards)
     local wanted = own_by_name(p, 1)

@@ -56,7 +56,7 @@ describe("faultstacks", function()
     at(50, 0, sample(7, MINOR, { MIDDLE, ROOT }))
     at(60, 1, sample(8, MAJOR, { LEAF, ROOT }))]]
 
-  it("counts both kinds by stack, and each alone", function()
+  it("counts both kinds by stack, and each kind separately", function()
     local minor = "app;root_[k];leaf_[k] 3\napp;root_[k];middle_[k] 1\n"
     local major = "helper;root_[k];leaf_[k] 1\n"
     assert.equal(minor .. major, output_of(world, "faultstacks", "-f", "folded"))
@@ -65,7 +65,7 @@ describe("faultstacks", function()
     assert.matches("\n +4 +80.0%% +4 +80.0%%  leaf %[kernel%]\n", output_of(world, "faultstacks", "-f", "top"))
   end)
 
-  it("refuses what contradicts itself", function()
+  it("refuses contradictory options", function()
     refused("faultstacks: --major or --minor, not both", "faultstacks", "--major", "--minor", "--", "true")
     refused("faultstacks: --user or --kernel, not both", "faultstacks", "--user", "--kernel", "--", "true")
   end)
@@ -96,7 +96,7 @@ local waits = [[
   leaves(100, 7, { MIDDLE, ROOT }) -- until the end]]
 
 describe("wakeuptime", function()
-  it("gives the time asleep to the stack that ended it", function()
+  it("assigns the time asleep to the stack that ended it", function()
     local long = "app;[woken by] disk;root_[k];leaf_[k] 30000000\n"
     local short = "helper;[woken by] app;root_[k];middle_[k];leaf_[k] 5000000\n"
     assert.equal(long .. short, output_of(waits, "wakeuptime", "-f", "folded"))
@@ -110,14 +110,14 @@ describe("wakeuptime", function()
 end)
 
 describe("offwaketime", function()
-  it("has both stacks, which meet at the wakeup, and the time until the task is back", function()
+  it("joins both stacks at the wakeup, with the time until the task runs again", function()
     local long = "app;root_[k];middle_[k];--;leaf_[k];root_[k];disk 32000000\n"
     local short = "helper;root_[k];middle_[k];--;leaf_[k];middle_[k];root_[k];app 8000000\n"
     assert.equal(long .. short, output_of(waits, "offwaketime", "-f", "folded"))
     assert.equal(long, output_of(waits, "offwaketime", "--least", "10ms", "-f", "folded"))
   end)
 
-  it("adds up waits that are alike", function()
+  it("sums waits with the same stacks", function()
     local world = waits .. "\nwakes(101, 9, 7, 'app', { LEAF, ROOT }) at(103, 0, switch(7, false))"
     assert.matches("disk 35000000\n", output_of(world, "offwaketime", "-f", "folded"))
   end)
@@ -142,7 +142,7 @@ describe("biostacks", function()
     request(12, 9, { MIDDLE, ROOT }, 4000, 512)
     ends(12, 1600, 16, 1)
     ends(13, 800, 8)
-    ends(15, 1600, 24) -- with what was merged behind it
+    ends(15, 1600, 24) -- with the request that was merged into it
     ends(16, 3992, 9)]]
   world = world:gsub("BEGIN", "block_io_start")
 
@@ -158,24 +158,24 @@ describe("biostacks", function()
     return list, message.types
   end
 
-  it("counts requests and their bytes where they are made", function()
+  it("counts requests and their bytes by the stack that made them", function()
     local list, types = values(world, "biostacks", "-f", "pprof")
     assert.same({ "app;root;leaf 2 12288", "disk;root;middle 1 512" }, list)
     assert.same({ "requests/count", "bytes/bytes" }, types)
   end)
 
-  it("gives the time from begin to end, and what was read or written by then", function()
+  it("prints the time of each request, with the bytes read or written", function()
     local list, types = values(world, "biostacks", "--time", "-f", "pprof")
     assert.same({ "app;root;leaf 7000000 2 16384" }, list)
     assert.same({ "time/nanoseconds", "requests/count", "bytes/bytes" }, types)
   end)
 
-  it("takes the driver's event on a kernel that has no other", function()
+  it("uses the driver's event on a kernel that has no other", function()
     local older = world:gsub("block_io_start", "block_rq_issue")
     assert.same({ "app;root;leaf 7000000 2 16384" }, (values(older, "biostacks", "--time", "-f", "pprof")))
   end)
 
-  it("wants the machine for times", function()
+  it("requires the whole machine for times", function()
     local r = on(world, "biostacks", "--time", "--", "true")
     assert.equal(2, r.code)
     assert.matches("--time: a request ends on any CPU, outside of its task\n  try: -a\n", r.err, 1, true)
@@ -198,7 +198,7 @@ describe("watch", function()
     assert.matches("\n3 writes of 0x601040/8\napp;root", each)
   end)
 
-  it("has an address or a symbol to watch, and says which is wrong", function()
+  it("accepts an address or a symbol, and reports an invalid one", function()
     refused("VARIABLE", "watch", "--", "true")
     local r = run { run.perfl, "watch", "0x601041/4", "--", "true" }
     assert.same({ 1, "" }, { r.code, r.out })
@@ -214,21 +214,21 @@ describe("top", function()
     at(603, 1, sample(8, CLOCK, { MIDDLE }))
     at(1200, 0, sample(8, CLOCK, { MIDDLE }))]]
 
-  it("has a table of each interval where there is no terminal", function()
+  it("prints a table for each interval without a terminal", function()
     assert.equal("cpu-clock: 4 in 0.5 s\nsamples       %  function\n      3   75.0%  leaf [kernel]\n"
       .. "      1   25.0%  middle [kernel]\n      4  100.0%  all\n"
       .. "\ncpu-clock: 1 in 0.0 s\nsamples       %  function\n      1  100.0%  middle [kernel]\n"
       .. "      1  100.0%  all\n", output_of(world, "top", "-d", "1.9s"))
   end)
 
-  it("has the idle task's samples, another event and another interval when asked to", function()
+  it("includes the idle task with --idle, and accepts another interval", function()
     local out = output_of(world, "top", "--idle", "-I", "5s", "-d", "2s")
     assert.matches("^cpu%-clock: 6 in 1.1 s\n.* 1   16.7%%  root %[kernel%]\n", out)
     refused("top: -I: more than 0", "top", "-I", "0", "--", "true")
     refused("top: -F: 0 or more", "top", "--frequency=-1", "--", "true")
   end)
 
-  it("fits a terminal of 24 lines, and says how many it left out", function()
+  it("fits a terminal of 24 lines, and shows the number of omitted rows", function()
     local many = world .. [[
       local names = {}
       for i = 1, 40 do names[i] = ("%x t %s%02d\n"):format(0xffffffff82000000 + i * 256, ("f"):rep(100), i) end
@@ -395,7 +395,7 @@ end
 every(0.3, show)
 done(function() if first or shown == 0 then show() end end)]]
 
-describe("a script of stacks that counts in C prints what its twin with callbacks prints:", function()
+describe("a script of stacks that counts in C prints the same as its twin with callbacks:", function()
   for words, twin in pairs(twins) do
     it(words, function()
       local list = {}
