@@ -65,7 +65,7 @@ describe("an AUX area", function()
     assert.same({}, k:leaks())
   end)
 
-  it("comes with a ring that no other event writes into", function()
+  it("has a ring that no other event writes into", function()
     world { cpus = "0-1" }
     local s = tracing { aux = function() end, sample_period = 1 }
     assert(s:event { "dummy", comm = function() end })
@@ -85,7 +85,7 @@ describe("an AUX area", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is one for all threads of the event on a CPU", function()
+  it("is shared by all threads of the event on a CPU", function()
     world { tasks = { [42] = "a", [43] = "b" } }
     local s = tracing({ aux = function() end }, { tid = { 42, 43 } })
     assert.equal(k.events[1].ring, k.events[2].ring)
@@ -94,7 +94,7 @@ describe("an AUX area", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is 4 MiB for a callback that asks for no size, and for true", function()
+  it("is 4 MiB for a callback without a size, and for true", function()
     for _, said in ipairs { "unsaid", true } do
       world()
       local s, event = tracing { aux_buffer = said, aux = function() end }
@@ -103,7 +103,7 @@ describe("an AUX area", function()
     end
   end)
 
-  it("is not mapped for false, nor for events of the kernel's own types, nor without a word", function()
+  it("is not mapped for false, for the kernel's own types, or without size and callback", function()
     for _, words in ipairs { { aux_buffer = false, aux = function() end }, { aux_buffer = "unsaid" },
         { aux_buffer = "unsaid", type = 1, aux = function() end },
         { aux_buffer = "unsaid", write_backward = true, aux = function() end } } do
@@ -114,7 +114,7 @@ describe("an AUX area", function()
     end
   end)
 
-  it("is rounded up to a power of two, and a size that is none is refused at once", function()
+  it("is rounded up to a power of two, and an invalid size is refused at once", function()
     world()
     local s, event = tracing { aux_buffer = "20K" }
     assert.equal(32 << 10, u64(event, AUX_SIZE))
@@ -129,7 +129,7 @@ describe("an AUX area", function()
     assert.error_matches(declare { aux_buffer = true, write_backward = true }, "aux_buffer and write_backward at once")
   end)
 
-  it("makes of the event what perf record does: a period of 1 and no frequency, unless told otherwise", function()
+  it("gives the event perf record's period of 1 without a frequency, unless set otherwise", function()
     world()
     local s, event = tracing()
     assert.same({ false, 1 }, { event.attr.freq, event.attr.sample_period })
@@ -144,7 +144,7 @@ describe("an AUX area", function()
     s:close()
   end)
 
-  it("shrinks to what may be locked, and that is said", function()
+  it("shrinks to the memory that may be locked, with a message", function()
     world { mlock = 64 << 10 }
     local said = {}
     local s, event = tracing({ aux_buffer = "4M" }, { log = function(level, text) said[#said + 1] = level .. text end })
@@ -170,14 +170,14 @@ describe("an AUX area", function()
     return why
   end
 
-  it("that is refused is said with its size, event, CPU and reason", function()
+  it("that is refused is reported with its size, event, CPU and reason", function()
     local why = refusing(E.EPERM)
     assert.matches("^cannot map an AUX area of 4 KiB for pt on cpu 0: .*%(EPERM%)\n  over the memory that may be",
       why)
     assert.matches("^cannot map an AUX area of 8 KiB for pt on cpu 0: .*%(ENOMEM%)\n", refusing(E.ENOMEM))
   end)
 
-  it("that the PMU has not fails the event that asks for one, and not the one that only listens", function()
+  it("that the PMU lacks fails an event with aux_buffer, but not one with only a callback", function()
     world()
     local s = perfev.session { buffer = "16K" }
     s:event { name = "cycles", type = 4, config = 0, aux_buffer = "8K" }
@@ -195,7 +195,7 @@ describe("an AUX area", function()
     s:close()
   end)
 
-  it("is read as it comes, whatever the session's overwrite says", function()
+  it("is read as it arrives, despite the session's overwrite", function()
     world()
     local said, got = {}, nil
     local s, event = tracing({ aux = function(_, bytes) got = tostring(bytes) end },
@@ -244,7 +244,7 @@ describe("the aux callback", function()
     s:close()
   end)
 
-  it("can cut bytes as a string is cut, from one piece or both", function()
+  it("can slice bytes like a string, from one piece or both", function()
     world()
     local s, event
     local text = "0123456789abcdef"
@@ -270,7 +270,7 @@ describe("the aux callback", function()
     s:close()
   end)
 
-  it("may keep no bytes but their string", function()
+  it("may keep bytes only as a string", function()
     world()
     local kept
     local s, event = tracing { aux = function(_, bytes) kept = bytes end }
@@ -301,7 +301,7 @@ describe("the aux callback", function()
     s:close()
   end)
 
-  it("has a record whose copy, pairs and text are without the bytes", function()
+  it("has a record whose copy, pairs and text leave out the bytes", function()
     world()
     local copy, text
     local s, event = tracing { aux = function(r)
@@ -317,7 +317,7 @@ describe("the aux callback", function()
     s:close()
   end)
 
-  it("is not needed for records() and record, which have the bytes as r.aux", function()
+  it("is not needed for records() and record, which give the bytes as r.aux", function()
     world()
     local got = {}
     local s, event = tracing { record = function(r, bytes)
@@ -333,7 +333,7 @@ describe("the aux callback", function()
     assert.same({ "by record9", "by hand" }, got)
   end)
 
-  it("has no bytes where no area is mapped", function()
+  it("has no bytes if no area is mapped", function()
     world()
     local seen
     local s, event = tracing { aux_buffer = false,
@@ -345,8 +345,8 @@ describe("the aux callback", function()
   end)
 end)
 
-describe("the room of an AUX area", function()
-  it("is given back when the callback has returned, and not before", function()
+describe("the space of an AUX area", function()
+  it("is released when the callback has returned, and not before", function()
     world()
     local during
     local s, event
@@ -357,7 +357,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("is given back for records that nobody listens to, and when a callback fails", function()
+  it("is released for records without a listener, and when a callback fails", function()
     world()
     local s, event = tracing()
     k:aux(event, noise:sub(1, 5000))
@@ -372,7 +372,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("is not given back by a stop or a close inside the callback that a kernel could notice", function()
+  it("is unmapped without a leak by a stop or a close inside the callback", function()
     for _, verb in ipairs { "stop", "close" } do
       world()
       local s, event
@@ -384,7 +384,7 @@ describe("the room of an AUX area", function()
     end
   end)
 
-  it("that is used up cuts what comes; the event goes on when the callback has read it", function()
+  it("that is full truncates new data; the event continues after the callback has read it", function()
     world()
     local got = {}
     local s, event = tracing { aux = function(r, bytes) got[#got + 1] = { #bytes, r.truncated } end }
@@ -402,7 +402,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("that is used up to the last byte lets the event go on as well", function()
+  it("that is full to the last byte lets the event continue as well", function()
     world()
     local s, event = tracing { aux = function() end }
     k:aux(event, noise:sub(1, 8191))
@@ -413,7 +413,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("that the PMU calls used up, for reasons of its own, lets the event go on", function()
+  it("that the PMU reports as full for its own reasons lets the event continue", function()
     world()
     local s, event = tracing { aux = function() end }
     k:aux(event, "cut short", 1)
@@ -423,7 +423,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("does not switch on again what its owner switched off", function()
+  it("that is released does not enable an event that its owner disabled", function()
     world()
     local s, event, ev
     s, event, ev = tracing { aux = function() ev:disable() end }
@@ -435,7 +435,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("is not lost for ever when the record that told of it is", function()
+  it("is not lost for ever when its AUX record is lost", function()
     world()
     local got = {}
     local s, event = tracing({ aux = function(_, bytes) got[#got + 1] = tostring(bytes) end }, { buffer = "4K" })
@@ -454,7 +454,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("half used up is not kept waiting for the order of time", function()
+  it("that is half used ends the wait for the order of time", function()
     world()
     local got = 0
     local s, event = tracing({ aux = function() got = got + 1 end }, { ordered = true })
@@ -523,7 +523,7 @@ describe("an AUX record that no kernel writes", function()
     return s, event
   end
 
-  it("gives exactly those of its bytes that are there, wherever it says that they are", function()
+  it("gives exactly the bytes that exist, for any offset in the record", function()
     for _, start in ipairs { 0, 4090, 1 << 40, -100, math.maxinteger - 50 } do
       local got
       local s, event = starting_at(start, function(_, bytes) got = tostring(bytes) end)
@@ -552,7 +552,7 @@ describe("an AUX record that no kernel writes", function()
     end
   end)
 
-  it("leads nowhere outside of the area, nor does the page", function()
+  it("never causes a read outside of the area, nor does the page", function()
     local wild = { 0, 1, 7, PAGE - 1, PAGE, PAGE + 1, 1 << 31, 1 << 32, 1 << 62, math.maxinteger, math.mininteger,
                    -1, -2, -PAGE }
     local n = 0
@@ -583,7 +583,7 @@ describe("an AUX record that no kernel writes", function()
   end)
 end)
 
-describe("an event that traces", function()
+describe("a tracing event", function()
   it("takes address ranges as its filter, which may be set again", function()
     world { tasks = { [42] = "a" } }
     local s, event, ev = tracing({ filter = "filter 0x1000/0x200@/bin/cat, stop 0xffffffff81000000" }, { tid = 42 })
@@ -613,7 +613,7 @@ describe("an event that traces", function()
     end
   end)
 
-  it("is not told of a tracepoint's conditions, nor a PMU without filters of addresses", function()
+  it("refuses a filter if its PMU has no address filters", function()
     world()
     local s = perfev.session { buffer = "16K" }
     s:event { name = "cycles", type = 4, config = 0, filter = "filter 0/1" }
@@ -637,7 +637,7 @@ describe("an event that traces", function()
 end)
 
 describe("an event with aux_sample_size", function()
-  it("is told what it lacks, which is a group with a leader that traces", function()
+  it("is refused with the missing part: a group with a tracing leader", function()
     world()
     local s = perfev.session { buffer = "16K" }
     s:event { "cpu-clock", sample_type = { "aux" }, aux_sample_size = 4096, sample = function() end }
@@ -660,7 +660,7 @@ describe("a ring that cannot be shared or watched", function()
     return why:match "^[^\n]+"
   end
 
-  it("is not said to be one that cannot be mapped", function()
+  it("is not reported as a ring that cannot be mapped", function()
     assert.equal("cannot share a ring with page-faults on cpu 0: Invalid argument (EINVAL)", failing "ioctl SET_OUTPUT")
     assert.equal("cannot watch the ring of cpu-clock on cpu 0: Invalid argument (EINVAL)", failing "epoll_ctl")
   end)
@@ -680,7 +680,7 @@ describe("a simulated AUX area", function()
     return { k.hooks.mmap(size, opts.prot or 3, fd, offset) }, fd, page
   end
 
-  it("is refused as the kernel does: place, size, order, budget, PMU", function()
+  it("is refused as in the kernel: offset, size, order, budget, PMU", function()
     local invalid = { nil, E.EINVAL }
     assert.same(invalid, area(3 * PAGE, PAGE, { ring = false }))
     assert.same(invalid, area(2 * PAGE, PAGE)) -- inside of the ring
@@ -693,7 +693,7 @@ describe("a simulated AUX area", function()
     assert.is_truthy(area(5 * PAGE, 4 * PAGE)[1]) -- a hole is no fault
   end)
 
-  it("can be mapped again as it is, and not otherwise", function()
+  it("can be mapped again in the same way, and not otherwise", function()
     local first, fd, page = area(3 * PAGE, 2 * PAGE)
     assert.equal(first[1], (k.hooks.mmap(2 * PAGE, 3, fd, 3 * PAGE)))
     page:u64(AUX_SIZE, PAGE)
@@ -703,7 +703,7 @@ describe("a simulated AUX area", function()
     assert.same({ nil, E.EINVAL }, { k.hooks.mmap(2 * PAGE, 3, fd, 4 * PAGE) })
   end)
 
-  it("that its reader cannot write is overwritten, and the record says so", function()
+  it("that its reader cannot write is overwritten, and the record has a flag for it", function()
     local mapped, _, page = area(3 * PAGE, PAGE, { prot = 1 })
     local event, encoded = k.events[1], nil
     event.enabled = true
@@ -719,7 +719,7 @@ describe("a simulated AUX area", function()
     assert.equal(PAGE + 2, page:u64(AUX_HEAD))
   end)
 
-  it("of another PMU shares no ring with it", function()
+  it("of another PMU does not share its ring", function()
     world()
     k.types[11] = { aux = true }
     local fds = {}
@@ -733,7 +733,7 @@ describe("a simulated AUX area", function()
   end)
 end)
 
-describe("a session that traces", function()
+describe("a tracing session", function()
   -- Everything from opening to the end, with the kernel k; returns the error.
   local function whole_life()
     local got = {}
@@ -748,7 +748,7 @@ describe("a session that traces", function()
 
   local function new_world() return world { cpus = "0-1", tasks = { [1] = "init", [42] = "a", [43] = "b" } } end
 
-  it("gives everything back whichever call fails, and says what was refused", function()
+  it("releases everything if any call fails, and reports the failed call", function()
     new_world()
     local ok, _, got = whole_life()
     assert.same({ true, true }, { ok, #got > 1 })
@@ -771,7 +771,7 @@ describe("a session that traces", function()
 end)
 
 describe("perfev.encode", function()
-  it("lays an AUX record's named flags and pmu_format over its flags", function()
+  it("overrides an AUX record's flags by named flags and pmu_format", function()
     local function flags(t)
       t.type = "aux"
       return string.unpack("=I8", perfev.encode({}, t), 25)

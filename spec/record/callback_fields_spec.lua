@@ -50,23 +50,23 @@ local IP, ADDR, CALLCHAIN, RAW, PERIOD = 1 << 0, 1 << 3, 1 << 5, 1 << 10, 1 << 8
 local STANDING = IDENTIFIER | TIME | CPU
 
 describe("the fields of a sample callback", function()
-  it("are its arguments, in the order of their names", function()
+  it("are its arguments in the order of the list", function()
     local list = got({ type = 1, config = 0, sample_period = 1, fields = { "cpu", "time", "tid", "period" } },
       { time = 5 * MS, period = 9 })
     assert.same({ 0, 5 * MS, 7, 9, n = 4 }, list)
   end)
 
-  it("may name one twice", function()
+  it("may contain a name twice", function()
     assert.same({ 7, 7, n = 2 }, got({ type = 1, config = 0, sample_period = 1, fields = { "tid", "tid" } }, {}))
   end)
 
-  it("keep the sign and the width that a payload's field has, and its strings to their end", function()
+  it("keep a payload field's sign and width, and the whole of its strings", function()
     local list = got({ "a:b", fields = { "args.small", "args.big", "args.wide", "args.byte", "args.name", "args.path",
       "args.list" } }, { event = "a:b", args = VALUES })
     assert.same({ -3, 0xfffffffe, math.mininteger, 255, "four", "/a\27b", { 1, 2, 65535 }, n = 7 }, list)
   end)
 
-  it("are what the record itself has under these names", function()
+  it("have the values of the record's fields of the same names", function()
     local names = { "identifier", "ip", "pid", "tid", "time", "addr", "id", "cpu", "period", "raw", "type", "number",
       "size", "misc", "cpumode", "comm", "exact_ip", "synthesised" }
     local bits = { "identifier", "ip", "tid", "time", "addr", "id", "cpu", "period", "raw" }
@@ -88,7 +88,7 @@ describe("the fields of a sample callback", function()
     assert.same(both[2], both[1])
   end)
 
-  it("may be the event, the payload and the stack, too", function()
+  it("may include the event, the payload and the stack", function()
     local list = got({ "a:b", name = "mine", fields = { "event", "args", "stack", "callchain" } },
       { event = "a:b", args = VALUES, callchain = { -512, 0x1000 } })
     assert.equal("mine", list[1].name)
@@ -97,12 +97,12 @@ describe("the fields of a sample callback", function()
     assert.same({ 0x1000 }, list[4].user)
   end)
 
-  it("are nil where the record has no such thing, and the others stay where they are", function()
+  it("are nil if the record lacks them, and the others keep their positions", function()
     local list = got({ type = 1, config = 0, sample_period = 1, fields = { "synthesised", "tid", "args", "cpu" } }, {})
     assert.same({ nil, 7, nil, 0, n = 4 }, list)
   end)
 
-  it("are nil of a payload that ends before them", function()
+  it("are nil if they lie beyond the end of the payload", function()
     local list
     local s <close> = opened { "a:b", fields = { "args.small", "args.wide", "args.path", "tid" },
       sample = function(...) list = table.pack(...) end }
@@ -111,7 +111,7 @@ describe("the fields of a sample callback", function()
     assert.same({ 42, nil, nil, 7, n = 4 }, list)
   end)
 
-  it("leave the other callbacks their records", function()
+  it("do not affect the records of other callbacks", function()
     local comm
     local s <close> = opened { type = 1, config = 0, sample_period = 1, fields = { "time" }, sample = function() end,
       comm = function(r) comm = r.comm .. r.tid end }
@@ -139,7 +139,7 @@ describe("the fields of a sample callback", function()
     end)
   end
 
-  it("are given without any memory, numbers and strings that are there already", function()
+  it("are passed without allocating, if they are numbers or existing strings", function()
     for _, fields in ipairs { { "tid", "time", "args.wide" }, { "comm", "args.name" } } do
       local before, after, n = nil, nil, 0
       local spec = { "a:b", fields = fields, sample = function()
@@ -159,7 +159,7 @@ describe("the fields of a sample callback", function()
 end)
 
 describe("the kernel is asked", function()
-  it("for what the fields are in and what the session needs, and no more", function()
+  it("for the bits that the fields and the session need, and no more", function()
     local clock = { type = 1, config = 0, sample_period = 1 }
     for _, case in ipairs {
       { { "time" }, 0 }, { { "cpu", "time" }, 0 }, { { "tid" }, TID }, { { "comm" }, TID }, { { "ip" }, IP },
@@ -173,17 +173,17 @@ describe("the kernel is asked", function()
     assert.equal(STANDING, bits_of { "a:b", fields = { "time" } })
   end)
 
-  it("for what the user names besides", function()
+  it("for the bits that the user adds", function()
     assert.equal(STANDING | IP | ADDR,
       bits_of { type = 1, config = 0, sample_period = 1, sample_type = { "addr" }, fields = { "ip" } })
   end)
 
-  it("for the task where the session leaves its own out, and where another callback hears of it", function()
+  it("for the task if the session excludes itself, or if another callback needs it", function()
     assert.equal(STANDING | TID, bits_of({ "a:b", fields = { "time" } }, { all_cpus = true, exclude_self = true }))
     assert.equal(STANDING | TID, bits_of { "a:b", fields = { "time" }, comm = function() end })
   end)
 
-  it("for all that perf record has, without fields", function()
+  it("for all bits of perf record, without fields", function()
     assert.equal(STANDING | TID | IP | PERIOD | RAW, bits_of { "a:b" })
   end)
 end)
@@ -196,7 +196,7 @@ describe("fields are refused", function()
     assert.error_matches(declare { "cpu-clock", fields = fields, sample = function() end }, pattern)
   end
 
-  it("that no sample has, with the nearest", function()
+  it("if no sample has them, with the nearest name", function()
     refused({ "cpu", "tme" }, "event: fields: no sample has a field 'tme' %(did you mean 'time'%?%)")
     refused({ "filename" }, "no sample has a field 'filename'")
     refused({ "exec" }, "no sample has a field 'exec'")
@@ -204,7 +204,7 @@ describe("fields are refused", function()
     refused({ "next_pid_of_it" }, "a payload's are args.NAME")
   end)
 
-  it("that are no list of names", function()
+  it("if they are not a list of names", function()
     refused("cpu", "event: fields must be a list of names, not 'cpu'")
     refused({}, "event: fields: the list is empty")
     refused({ 1 }, "event: fields: element 1 must be a string, not 1")
@@ -214,14 +214,14 @@ describe("fields are refused", function()
     refused(many, "33 names; at most 32")
   end)
 
-  it("without a callback that would get them", function()
+  it("without a callback to receive them", function()
     assert.error_matches(declare { "cpu-clock", fields = { "cpu" } }, "fields without sample")
     assert.error_matches(declare { "cpu-clock", fields = { "cpu" }, comm = function() end }, "fields without sample")
     assert.error_matches(declare { "cpu-clock", fields = { "cpu" }, sample = perfev.count {} },
       "fields and an aggregator at once")
   end)
 
-  it("when the event is opened, if it has no such payload, or the attr says nothing of it", function()
+  it("when the event is opened, if it has no such payload or its attr lacks their bit", function()
     local function why(spec)
       spec.sample = function() end
       local s <close> = perfev.session { pid = 7 }
@@ -238,7 +238,7 @@ describe("fields are refused", function()
 end)
 
 describe("the fields of a recording's samples", function()
-  it("are what its records have, and nil for what it does not hold", function()
+  it("have the values of its records, and nil for fields that it lacks", function()
     perfev.hooks.clear()
     local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(t) run.remove(t.path) end })
     local path = dir.path .. "/a.data"

@@ -23,7 +23,7 @@ local function both(spec, t)
 end
 
 describe("perfev.decoder", function()
-  it("takes an attr by its fields, by lists of names or integers", function()
+  it("accepts an attr as fields with lists of names or integers", function()
     local bytes = pack("<I4I2I2i8i4i4", 9, 2, 24, 0x1234, 7, 8)
     for _, sample_type in ipairs { 3, { "ip", "tid" } } do
       local t, after = decoded({ sample_type = sample_type, endian = "little" }, bytes)
@@ -31,7 +31,7 @@ describe("perfev.decoder", function()
     end
   end)
 
-  it("takes an attr's bytes of every published size, and of sizes to come", function()
+  it("accepts an attr's bytes of every published size, and of future sizes", function()
     local attr = core.attr_new { sample_type = { "ip" }, sample_id_all = true }:bytes()
     for _, size in ipairs { 64, 72, 80, 96, 104, 112, 120, 128, 136, 144, 200 } do
       local sized = attr:sub(1, 4) .. pack("=I4", size) .. attr:sub(9) .. ("\0"):rep(size - #attr)
@@ -40,14 +40,14 @@ describe("perfev.decoder", function()
     end
   end)
 
-  it("takes a big-endian attr, its flags from the other end", function()
+  it("accepts a big-endian attr, with its flags in reverse order", function()
     -- sample_id_all is bit 18 of a little-endian compiler's word, so the 18th from the top here
     local attr = pack(">I4I4I8I8I8I8I8I4I4I8", 1, 64, 9, 0, 2, 0, 1 << 63 - 18, 0, 0, 0)
     local t = decoded({ attr = attr, endian = "big" }, pack(">I4I2I2i4i4c8i4i4", 3, 0, 32, 1, 2, "sh", 3, 4))
     assert.same({ 1, 2, "sh", { pid = 3, tid = 4 } }, { t.pid, t.tid, t.comm, t.sample_id })
   end)
 
-  it("ends a record where the kernel ended it, when its size is too large", function()
+  it("finds the true end of a record whose size is too large", function()
     local attrs = {
       { sample_type = { "time", "identifier" }, sample_id_all = true, ids = { 5 } },
       { sample_type = { "tid", "time", "identifier" }, sample_id_all = true, ids = { 6 } },
@@ -73,7 +73,7 @@ describe("perfev.decoder", function()
     end
   end)
 
-  it("goes on where the last record ended", function()
+  it("continues after the last record", function()
     local spec = { sample_type = { "ip" } }
     local bytes = perfev.encode(spec, { type = "sample", ip = 1 })
       .. perfev.encode(spec, { type = "switch", out = true })
@@ -113,7 +113,7 @@ describe("perfev.decoder", function()
     assert.matches("'read' leads past", select(2, d:decode(pack("=I4I2I2I8", 9, 0, 16, 1 << 60))))
   end)
 
-  it("raises on a spec that is none, with the nearest name", function()
+  it("raises on an invalid spec, with the nearest name", function()
     assert.error_matches(function() perfev.decoder { sample_typ = 1 } end,
       "'sample_typ' is not a field of perf_event_attr (did you mean 'sample_type'?)", 1, true)
     assert.error_matches(function() perfev.decoder { sample_type = { "callchian" } } end, "callchain", 1, true)
@@ -125,7 +125,7 @@ describe("perfev.decoder", function()
     assert.error(function() perfev.decoder { attr = 5 } end)
   end)
 
-  it("returns nil and the reason for bytes that are no attr", function()
+  it("returns nil and the reason for bytes that are not an attr", function()
     local d, why = perfev.decoder { attr = "short" }
     assert.is_nil(d)
     assert.matches("attr of 5 bytes: cut short", why)
@@ -139,7 +139,7 @@ describe("d:records", function()
   local bytes = perfev.encode(spec, { type = "comm", pid = 1, tid = 2, comm = "one", sample_id = { time = 5 } })
     .. perfev.encode(spec, { type = "sample", pid = 3, tid = 4, time = 6 })
 
-  it("gives views: what a session's callbacks get", function()
+  it("returns the same views as a session's callbacks receive", function()
     local seen = {}
     for r, pos in assert(perfev.decoder(spec)):records(bytes) do
       seen[#seen + 1] = { r.type, r.pid, r.time, pos, tostring(r) }
@@ -148,7 +148,7 @@ describe("d:records", function()
                   { "sample", 3, 6, 41, "sample pid=3 tid=4 time=6" } }, seen)
   end)
 
-  it("closes a view when the next is asked for, and keeps what it borrows till then", function()
+  it("closes a view at the next step, and keeps its bytes alive until then", function()
     local kept, last
     for r in assert(perfev.decoder(spec)):records(bytes .. "") do
       if kept then assert.error_matches(function() return kept.type end, "used after its callback") end
@@ -164,7 +164,7 @@ describe("d:records", function()
     assert.equal("one", r.comm)
   end)
 
-  it("may be walked twice at once", function()
+  it("may be iterated twice at once", function()
     local d, n = assert(perfev.decoder(spec)), 0
     for a in d:records(bytes) do
       for b in d:records(bytes) do n = n + (a.type == b.type and 1 or 0) end
@@ -173,7 +173,7 @@ describe("d:records", function()
     assert.equal(2, n)
   end)
 
-  it("raises on what is malformed, or tells it and passes over it", function()
+  it("raises on a malformed record, or reports and skips it", function()
     local d = assert(perfev.decoder(spec))
     local bad = pack("=I4I2I2", 3, 0, 8)
     assert.error_matches(function() for _ in d:records(bytes .. bad) do end end, "^at byte 65: comm %(3%): 8 bytes")
@@ -220,7 +220,7 @@ describe("several attrs", function()
     end
   end)
 
-  it("that cannot be told apart are refused, with the reason", function()
+  it("that cannot be distinguished are refused, with the reason", function()
     local function refused(a, b)
       local d, why = perfev.decoder { a, b }
       assert.is_nil(d)
@@ -238,7 +238,7 @@ describe("several attrs", function()
     assert.error_matches(function() perfev.decoder { { endian = "big" }, { endian = "little" } } end, "one byte order")
   end)
 
-  it("know nothing of an id that is no attr's", function()
+  it("return an error for an id that belongs to none of them", function()
     local t, why = assert(perfev.decoder { A, B }):decode(pack("=I4I2I2I8I8", 9, 0, 24, 77, 1))
     assert.is_nil(t)
     assert.equal("at byte 1: record of type 9: id 77 belongs to no attr", why)
@@ -247,7 +247,7 @@ describe("several attrs", function()
 end)
 
 describe("perfev.encode", function()
-  it("fills with zeros what is not there, as the kernel would", function()
+  it("fills missing fields with zeros, as the kernel would", function()
     local function hex(...) return (perfev.encode(...):gsub(".", function(c) return ("%02x"):format(c:byte()) end)) end
     assert.equal("0900000000001000" .. "0400000000000000",
       hex({ sample_type = { "raw" }, endian = "little" }, { type = "sample" }))
@@ -256,7 +256,7 @@ describe("perfev.encode", function()
       hex({ endian = "little" }, { type = "comm", pid = 1, tid = 2, comm = "kid" }))
   end)
 
-  it("lays named flags and cpumode over misc", function()
+  it("overrides bits of misc by named flags and cpumode", function()
     local function misc(t) return string.unpack("=I2", perfev.encode({ build_id = true }, t), 5) end
     assert.equal(0x6000, misc { type = "switch", out = true, preempt = true })
     assert.equal(0x4001, misc { type = "sample", misc = 2, cpumode = "kernel", exact_ip = true })
@@ -273,7 +273,7 @@ describe("perfev.encode", function()
     assert.equal(bytes, perfev.encode(spec, t))
   end)
 
-  it("raises on what it cannot encode, in the user's words", function()
+  it("raises on a record that it cannot encode, in the user's words", function()
     local function refused(spec, t, why)
       assert.error_matches(function() perfev.encode(spec, t) end, why, 1, true)
     end
@@ -331,7 +331,7 @@ describe("a field", function()
       "sample_regs_user: aarch64 has no register 'ax'")
   end)
 
-  it("of registers is its abi alone for a thread without registers", function()
+  it("of registers contains only the abi for a thread without registers", function()
     local spec = { sample_type = { "regs_user", "regs_intr" }, sample_regs_user = 7, sample_regs_intr = 1,
                    arch = "aarch64" }
     local t = both(spec, { type = "sample", regs_user = { abi = 0 }, regs_intr = { abi = 2, [0] = 9 } })
@@ -405,7 +405,7 @@ describe("a field", function()
     assert.equal(4, #decoded(spec, bytes).callchain.user)
   end)
 
-  it("of a callchain may be given by its lists", function()
+  it("of a callchain may be given as its separate lists", function()
     local t = both({ sample_type = { "callchain" } },
       { type = "sample", callchain = { user = { 3 }, kernel = { 1, 2 } } })
     assert.same({ -128, 1, 2, -512, 3 }, t.callchain.raw)
@@ -420,7 +420,7 @@ describe("a field", function()
   end)
 end)
 
-describe("what others' tests have:", function()
+describe("a record from other projects' tests:", function()
   it("a custom sample", function()
     local t = assert(decoded({ sample_type = { "addr", "id" }, endian = "little" },
       pack("<I4I2I2I8I8", 9, 0, 24, 0x0706050403020100, 0x0f0e0d0c0b0a0908)))
@@ -459,8 +459,8 @@ describe("what others' tests have:", function()
   end)
 end)
 
-describe("what a fuzzer asks of the decoder, spec/fuzz/decoder.lua,", function()
-  it("holds for inputs at random", function()
+describe("each property that spec/fuzz/decoder.lua checks", function()
+  it("holds for random inputs", function()
     local path = package.path
     local check = dofile "spec/fuzz/decoder.lua"
     package.path = path
@@ -492,7 +492,7 @@ describe("what a fuzzer asks of the decoder, spec/fuzz/decoder.lua,", function()
 end)
 
 describe("doc/reference.md", function()
-  it("names every field that a record can have", function()
+  it("lists every field that a record can have", function()
     local file = assert(io.open("doc/reference.md"))
     local text = file:read("a")
     file:close()

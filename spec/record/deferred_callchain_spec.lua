@@ -31,20 +31,20 @@ describe("a deferred call chain", function()
     assert.same({ 0, 1 }, { stats.unjoined, stats.delivered })
   end)
 
-  it("is all samples' of one stay in the kernel, and each thread's own", function()
+  it("is joined with all samples of one stay in the kernel, separately for each thread", function()
     assert.same({ "7 main;do_work", "7 main;do_work", "8 work;do_work" }, (told_folded {
       app(7), fork(7, 7, 8), cut(7, 5), cut(7, 6, 8), cut(7, 5), rest(7, 5, { 0x400020 }),
       rest(7, 6, { 0x400110 }, 8) }))
   end)
 
-  it("is the same stack as one that was taken at once", function()
+  it("makes the same stack as one that was taken at once", function()
     local seen = told({ app(7), cut(7, 5), rest(7, 5, { 0x400110 }),
       stories.sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400110 }, 7, 1) },
       function(r) return { r.stack.id, r.callchain.user[1], r.callchain.cookie or false } end, WORDS)
     assert.same({ { 1, 0x400110, false }, { 1, 0x400110, false } }, seen)
   end)
 
-  it("leaves the other fields, the sample's time and what stands behind its chain, as they were", function()
+  it("leaves the other fields, the sample's time and the data after its chain unchanged", function()
     local seen = told({ app(7), { type = "sample", pid = 7, tid = 7, ip = 0xffffffff81000110, misc = 1, addr = 9,
       callchain = { DEFERRED, 5 }, raw = "behind the chain" }, exec(9, "x"), rest(7, 5, { 0x400110 }) },
       function(r) return { r.raw, r.addr, r.ip, r.comm, #r.stack } end,
@@ -54,28 +54,28 @@ describe("a deferred call chain", function()
     assert.same({ { "behind the chain", 9, 0xffffffff81000110, "app", 1 } }, seen)
   end)
 
-  it("comes with its own marker from tools that put one", function()
+  it("may have its own context marker from other tools", function()
     assert.same({ "7 work;do_work" }, (told_folded { app(7), cut(7, 5), rest(7, 5, { USER, 0x400110 }) }))
   end)
 
-  it("may be empty, and then the stack is the kernel's", function()
+  it("may be empty, and then the stack is the kernel's part", function()
     local seen, stats = told_folded { app(7), cut(7, 5), rest(7, 5, {}) }
     assert.same({ "7 do_work" }, seen)
     assert.equal(0, stats.unjoined)
   end)
 
-  it("is not waited for by samples that have theirs, which come at once", function()
+  it("does not delay samples with complete chains", function()
     assert.same({ "7 main", "7 work;do_work" }, (told_folded { app(7), cut(7, 5),
       stories.sample(7, { USER, 0x400020 }), rest(7, 5, { 0x400110 }) }))
   end)
 
-  it("that never comes is counted, and the sample there without it: at another cookie, or at the end", function()
+  it("that never arrives is counted; its sample is delivered without it", function()
     local seen, stats = told_folded { app(7), cut(7, 5), rest(7, 6, { 0x400110 }), cut(7, 7), rest(9, 7, { 1 }) }
     assert.same({ "7 do_work", "7 do_work" }, seen)
     assert.equal(2, stats.unjoined)
   end)
 
-  it("is waited for by 4,096 samples at most: the oldest is let go", function()
+  it("is awaited by 4,096 samples at most: the oldest sample then goes without it", function()
     local story = { app(7) }
     for i = 1, 4098 do story[#story + 1] = cut(7, 5, i) end
     story[#story + 1] = rest(7, 5, { 0x400110 }, 3)
@@ -85,7 +85,7 @@ describe("a deferred call chain", function()
     assert.same({ 4097, 4098 }, { stats.unjoined, stats.delivered })
   end)
 
-  it("fills a record up to its 65,528 bytes, and no more", function()
+  it("fits up to a record's maximum of 65,528 bytes", function()
     local long, list = {}, {}
     for i = 1, 8180 do long[i] = 0x400000 + i end
     for i = 1, 100 do list[i] = KERNEL end
@@ -114,7 +114,7 @@ describe("a deferred call chain", function()
     assert.same({ 5, 5 }, heard)
   end)
 
-  it("counts in aggregators, and is there for who takes records one by one", function()
+  it("is counted in aggregators, and returned when records are read one by one", function()
     local counts = perfev.count { by = "stack" }
     stories.simulated({ app(7), cut(7, 5), rest(7, 5, { 0x400110 }) }, counts, WORDS)
     for stack, n in counts:pairs() do assert.same({ 2, 1 }, { #stack, n }) end

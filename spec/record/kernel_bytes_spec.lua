@@ -49,7 +49,7 @@ end
 
 local vectors = load_vectors()
 
-describe("a kernel's own bytes:", function()
+describe("bytes written by a kernel:", function()
   for _, vector in ipairs(vectors) do
     it(vector.what .. " (" .. vector.file .. ")", function()
       local bytes = wire.bytes(vector.bytes)
@@ -70,8 +70,8 @@ describe("a kernel's own bytes:", function()
   end
 end)
 
-describe("every kernel's own record", function()
-  it("is encoded to the bytes it was", function()
+describe("every record written by a kernel", function()
+  it("is encoded to its original bytes", function()
     for _, vector in ipairs(vectors) do
       local bytes, spec = wire.bytes(vector.bytes), spec_of(vector)
       local t = assert(assert(perfev.decoder(spec)):decode(bytes))
@@ -80,7 +80,7 @@ describe("every kernel's own record", function()
     end
   end)
 
-  it("says the same when a big-endian kernel writes it", function()
+  it("has the same content when a big-endian kernel writes it", function()
     for _, vector in ipairs(vectors) do
       local spec = swapped_spec(vector)
       local t = assert(assert(perfev.decoder(spec_of(vector))):decode(wire.bytes(vector.bytes)))
@@ -91,7 +91,7 @@ describe("every kernel's own record", function()
     end
   end)
 
-  it("is a shorter record or an error when it is cut, at whatever length", function()
+  it("is a shorter record or an error when cut at any length", function()
     for _, vector in ipairs(vectors) do
       local bytes, decoder = wire.bytes(vector.bytes), assert(perfev.decoder(spec_of(vector)))
       for len = 0, #bytes - 1 do
@@ -106,7 +106,7 @@ describe("every kernel's own record", function()
     end
   end)
 
-  it("is one of every type that a kernel without a PMU writes, and each field of a sample is there", function()
+  it("covers every type that a kernel without a PMU writes, and each field of a sample", function()
     local types, fields, captured = {}, {}, 0
     for _, vector in ipairs(vectors) do
       types[vector.expect.type] = true

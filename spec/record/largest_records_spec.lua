@@ -12,8 +12,8 @@ local function words(nr)
   return table.concat(list)
 end
 
-describe("as much as fits into one record", function()
-  it("is a call chain of 8189 entries", function()
+describe("at its limits, a record", function()
+  it("has a call chain of 8189 entries", function()
     local nr = (MOST - 16) // 8
     local bytes = wire.frame(9, 2, string.pack("=I8", nr) .. words(nr))
     assert.equal(MOST, #bytes)
@@ -22,7 +22,7 @@ describe("as much as fits into one record", function()
     assert.equal(8189, r.callchain.raw[8189])
   end)
 
-  it("is a group of 2729 values with ids and losses", function()
+  it("has a group of 2729 values with ids and losses", function()
     local nr = (MOST - 16) // 24
     local bytes = wire.frame(9, 2, string.pack("=I8", nr) .. words(3 * nr))
     local r = assert(assert(perfev.decoder { sample_type = { "read" }, read_format = 4 | 8 | 16 }):decode(bytes))
@@ -30,7 +30,7 @@ describe("as much as fits into one record", function()
     assert.same({ value = 3 * nr - 2, id = 3 * nr - 1, lost = 3 * nr }, r.read.values[nr])
   end)
 
-  it("is a branch stack of 2729 entries", function()
+  it("has a branch stack of 2729 entries", function()
     local nr = (MOST - 16) // 24
     local bytes = wire.frame(9, 2, string.pack("=I8", nr) .. words(3 * nr))
     local r = assert(assert(perfev.decoder { sample_type = { "branch_stack" }, branch_sample_type = { "any" } })
@@ -38,7 +38,7 @@ describe("as much as fits into one record", function()
     assert.equal(2729, #r.branch_stack)
   end)
 
-  it("is a copy from a deep recursion of the callback", function()
+  it("can be copied deep in a recursion of the callback", function()
     local k = sim.new { world = "vm", cpus = "0" }
     local copied
     local function deep(r, n)

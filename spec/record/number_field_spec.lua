@@ -90,14 +90,14 @@ local function read(bytes)
   return names, viewed, passed, counted
 end
 
-describe("a number of samples", function()
+describe("a numeric field of a sample", function()
   local made = {
-    { "in its place", { "identifier", "tid", "time", "cpu", "period", "raw" } },
-    { "behind what varies", { "identifier", "tid", "time", "cpu", "period", "callchain", "raw" } },
+    { "at a fixed offset", { "identifier", "tid", "time", "cpu", "period", "raw" } },
+    { "behind a variable field", { "identifier", "tid", "time", "cpu", "period", "callchain", "raw" } },
   }
   for _, endian in ipairs { "little", "big" } do
     for _, kind in ipairs(made) do
-      it(("%s, %s-endian, is what a view shows"):format(kind[1], endian), function()
+      it(("%s, %s-endian, is the same as in a view"):format(kind[1], endian), function()
         local names, viewed, passed, counted = read(recording(endian, kind[2], 150))
         assert.equal(150, #viewed)
         assert.same(viewed, passed)

@@ -82,7 +82,7 @@ local function with_id(id, f)
   if not ok then error(why, 0) end
 end
 
--- A vector without an id: its header and body, with the trailer that our session asks for.
+-- A vector without an id: its header and body, with the trailer that perfev's session requests.
 local function body_of(hex, len)
   local bytes = wire.bytes(hex)
   local number, misc = string.unpack("=I4I2", bytes)
@@ -112,7 +112,7 @@ describe("bytes captured from a kernel", function()
     end
   end)
 
-  it("MMAP with a trailer: the file's name ends where it ends", function()
+  it("MMAP with a trailer: the file's name ends at its NUL", function()
     with_id(7086, function()
       local r = vector(TRAILED, [[0100000002206000 997c0000997c0000 00501add097f0000 0020000000000000 00501add097f0000
         2f2f616e6f6e0000 997c0000997c0000 cf0336e98d010000 ae1b000000000000 ae1b000000000000 0000000000000000
@@ -156,7 +156,7 @@ describe("bytes captured from a kernel", function()
     end)
   end)
 
-  it("FORK of a thread, of a process by a thread, and that one's EXIT", function()
+  it("FORK of a thread, FORK of a process by a thread, and EXIT of that process", function()
     has({ type = "fork", pid = 682, ppid = 682, tid = 683, ptid = 682, time = 0x1a1c9a34bc3 },
       body_of("0700000000002800 aa020000aa020000 ab020000aa020000 c34ba3c9a1010000 aa020000aa020000", 32))
     has({ type = "fork", pid = 684, ppid = 682, tid = 684, ptid = 683 },
@@ -172,7 +172,7 @@ describe("bytes captured from a kernel", function()
       body_of("0e00000000202000 997c0000997c0000 155562e98d010000 0000000000000000", 8))
   end)
 
-  it("SWITCH_CPU_WIDE: the task it switches to, and from", function()
+  it("SWITCH_CPU_WIDE: the next task and the previous task", function()
     has({ type = "switch_cpu_wide", out = true, preempt = true, next_prev_pid = 31897, next_prev_tid = 31897 },
       body_of("0f00000000602800 997c0000997c0000 0000000000000000 86cb84e98d010000 0000000000000000", 16))
     has({ out = false, preempt = false, next_prev_pid = 0, next_prev_tid = 0 },
@@ -192,7 +192,7 @@ describe("bytes captured from a kernel", function()
     end)
   end)
 
-  it("a tracepoint's sample of RAW alone", function()
+  it("a tracepoint's sample with RAW only", function()
     -- No identifier in it: the word where one would be is made the event's id.
     with_id(0x0100013500000014, function()
       local r = vector(SAMPLE.raw, "0900000002002000 1400000035010001 9c09000027000000 0000000000000000",
@@ -203,7 +203,7 @@ describe("bytes captured from a kernel", function()
     end)
   end)
 
-  it("LOST, then the SAMPLE that made room for it", function()
+  it("LOST, then the SAMPLE that follows it", function()
     with_id(7125, function()
       local seen = deliver({}, function(k, event)
         k:push(event, wire.bytes [[0200000000002800 d51b000000000000 e700000000000000 a8020000a8020000 d51b000000000000
@@ -215,7 +215,7 @@ describe("bytes captured from a kernel", function()
     end)
   end)
 
-  it("READ with everything but GROUP", function()
+  it("READ with every format but GROUP", function()
     with_id(7095, function()
       local r = vector(SAMPLE.tid | SAMPLE.identifier, [[0800000000004800 9e7c00009e7c0000 1b01000000000000
         ba4b070000000000 ba4b070000000000 b71b000000000000 0000000000000000 9e7c00009e7c0000 b71b000000000000]],
@@ -225,7 +225,7 @@ describe("bytes captured from a kernel", function()
     end)
   end)
 
-  it("COMM, of a thread that renames itself and of an exec", function()
+  it("COMM of a thread that renames itself, and COMM of an exec", function()
     has({ type = "comm", pid = 681, tid = 681, comm = "kid", exec = false },
       body_of("0300000000001800 a9020000a9020000 6b69640000000000", 24))
     has({ comm = "true", exec = true, pid = 22191 },
@@ -247,8 +247,8 @@ local function same(name, wanted, got, attr)
   if wanted ~= got then assert.equal(wanted, got, name) end
 end
 
-describe("what the encoder writes", function()
-  it("comes out as it went in: 3,000 attrs at random, a sample and another record of each", function()
+describe("an encoded record", function()
+  it("decodes to the same values for 3,000 random attrs, a sample and another record of each", function()
     for seed = 1, some.times(3000) do
       math.randomseed(seed)
       local spec = some.attr(X86_REGISTERS)
@@ -286,7 +286,7 @@ describe("what the encoder writes", function()
   for number, kind in ipairs { "mmap", "lost", "comm", "exit", "throttle", "unthrottle", "fork", "read", "sample",
     "mmap2", "aux", "itrace_start", "lost_samples", "switch", "switch_cpu_wide", "namespaces", "ksymbol",
     "bpf_event", "cgroup", "text_poke", "aux_output_hw_id", "callchain_deferred" } do
-    it(("is known by its name: type %d is %s"):format(number, kind), function()
+    it(("has a name for its type: type %d is %s"):format(number, kind), function()
       math.randomseed(number)
       local r = round_trip({}, kind, kind == "sample" and {} or others[kind] { read_format = 31 & ~8 })
       assert.equal(kind, r.type)
@@ -332,7 +332,7 @@ describe("what the encoder writes", function()
     assert.same({ 1, 3 }, c.kernel)
   end)
 
-  it("has a stack without the bytes beyond its dyn_size", function()
+  it("has a stack without bytes beyond its dyn_size", function()
     local spec = { sample_type = { "stack_user" }, sample_stack_user = 64 }
     assert.equal("abc", round_trip(spec, "sample", { stack_user = "abc", stack_size = 64 }).stack_user)
     assert.equal("", round_trip(spec, "sample", { stack_user = "", stack_size = 64 }).stack_user)
@@ -355,7 +355,7 @@ describe("what the encoder writes", function()
     end
   end)
 
-  it("may have branches without the requested counters: not every PMU has them", function()
+  it("may have branches without the requested counters, because some PMUs have none", function()
     local r = round_trip({ sample_type = { "branch_stack", "weight" }, branch_sample_type = COUNTERS | 9 }, "sample",
       { branch_stack = { { from = 1, to = 2 }, { from = 3, to = 4 }, without_counters = true }, weight = 5 })
     assert.equal(2, #r.branch_stack)
@@ -363,7 +363,7 @@ describe("what the encoder writes", function()
     assert.equal(5, r.weight)
   end)
 
-  it("is cut at the first NUL of a string, and not beyond the trailer", function()
+  it("ends a string at the first NUL, and not beyond the trailer", function()
     local r = round_trip({}, "comm", { comm = "a\0b" })
     assert.equal("a", r.comm)
     -- without a NUL: a tool's mistake, or a hostile file
@@ -374,7 +374,7 @@ describe("what the encoder writes", function()
     assert.equal("abcdefgh", seen[1].comm)
   end)
 
-  it("keeps u64 to the bit", function()
+  it("keeps every bit of u64", function()
     for _, value in ipairs { 0, 1, math.maxinteger, math.mininteger, -1 } do
       local r = round_trip({ sample_type = { "addr", "period" } }, "sample", { addr = value, period = value })
       assert.equal(value, r.addr)
@@ -382,7 +382,7 @@ describe("what the encoder writes", function()
     end
   end)
 
-  it("may be of a type that we do not know: delivered as it is", function()
+  it("of an unknown type is delivered unchanged", function()
     for _, number in ipairs { 23, 63, 87, 32769 } do
       local attr
       local seen, stats = deliver({}, function(k, event)
@@ -445,8 +445,8 @@ local function cut_all(keep)
   return total, delivered, malformed, unknown
 end
 
-describe("a record that is cut", function()
-  it("at every 8 bytes, its end with it, is nobody's, malformed, or a shorter one", function()
+describe("a truncated record", function()
+  it("cut at every 8 bytes, trailer included, is unknown, malformed or shorter", function()
     local total, delivered, malformed, unknown = cut_all(false)
     assert.is_true(malformed > 300, malformed)
     assert.is_true(unknown > 100, unknown)
@@ -454,13 +454,13 @@ describe("a record that is cut", function()
     assert.is_true(delivered + malformed + unknown <= total)
   end)
 
-  it("at every 8 bytes before its trailer, is malformed or a shorter one, and each is counted", function()
+  it("cut at every 8 bytes before its trailer is malformed or shorter, and each is counted", function()
     local total, delivered, malformed, unknown = cut_all(true)
     assert.equal(total, delivered + malformed + unknown)
     assert.is_true(malformed > 500)
   end)
 
-  it("is malformed when a count inside leads past its end, however far", function()
+  it("is malformed when a count inside leads past its end, by any distance", function()
     for _, nr in ipairs { 2, 0xffff, 1 << 32, 1 << 60, 1 << 61, math.maxinteger, math.mininteger, -1 } do
       local cases = {
         { "callchain", { sample_type = { "callchain" } } },
@@ -492,7 +492,7 @@ describe("a record that is cut", function()
     end
   end)
 
-  it("is malformed when it is longer than its fields: a newer kernel's, not guessed at", function()
+  it("is malformed when longer than its fields: fields of newer kernels are not guessed", function()
     local seen, stats = deliver({}, function(k, event)
       local whole = wire.record(event.attr, "sample", k:_stamp(event, "sample", {}))
       k:push(event, wire.frame(9, 0, whole:sub(9) .. ("\0"):rep(8)))
@@ -627,7 +627,7 @@ describe("decode(encode(x)) == x", function()
     return attr
   end
 
-  it("for 20,000 attrs at random, a sample and another record of each", function()
+  it("for 20,000 random attrs, a sample and another record of each", function()
     for seed = 1, some.times(20000) do
       math.randomseed(seed)
       local attr = some.attr()
@@ -636,7 +636,7 @@ describe("decode(encode(x)) == x", function()
     end
   end)
 
-  it("for every single bit of sample_type, and for every two, in both byte orders", function()
+  it("for every bit of sample_type and every two bits, in both byte orders", function()
     local nr = 0
     for a = 0, 24 do
       for b = a, 24 do
@@ -652,7 +652,7 @@ describe("decode(encode(x)) == x", function()
     assert.equal(4 * (25 * 26 / 2 - 1), nr)
   end)
 
-  it("for every kind of record by every single bit, with a trailer and without", function()
+  it("for every kind of record and every single bit, with a trailer and without", function()
     for bit = 0, 24 do
       for n = 1, #type_names do
         local attr = with(1 << bit, n)
@@ -680,7 +680,7 @@ local function cut_at_every_length(decoder, bytes, order)
 end
 
 describe("a record cut at every length", function()
-  it("is an error or a shorter record, whatever the attr", function()
+  it("is an error or a shorter record with any attr", function()
     local shorter, refused = 0, 0
     for seed = 1, some.times(40) * 22 do
       math.randomseed(seed)

@@ -29,7 +29,7 @@ local function names_of(r)
 end
 
 describe("a record", function()
-  it("has what every record has", function()
+  it("has the fields that all records have", function()
     local seen
     local ev = with_record("sample", { ip = 5, misc = 0x4002 }, function(r)
       seen = { r.type, r.number, r.size, r.misc, r.cpumode, r.exact_ip, r.event, #r.bytes, r.comm }
@@ -37,7 +37,7 @@ describe("a record", function()
     assert.same({ "sample", 9, 56, 0x4002, "user", true, ev, 56, ":1000" }, seen)
   end)
 
-  it("answers nil for what another kind of record has", function()
+  it("returns nil for fields of other kinds of records", function()
     with_record("switch", {}, function(r)
       for _, name in ipairs { "filename", "ip", "callchain", "lost", "exec", "args", "addr" } do
         assert.is_nil(r[name], name)
@@ -46,7 +46,7 @@ describe("a record", function()
     end)
   end)
 
-  it("has its event's fixed period where it has none of its own, until that is changed", function()
+  it("has its event's fixed period if it has none of its own, until that period changes", function()
     local seen, sums = {}, perfev.sum { value = "period" }
     local function look(r)
       seen[#seen + 1] = r.period or false
@@ -64,7 +64,7 @@ describe("a record", function()
     assert.equal(5, sums:rows()[1].value)
   end)
 
-  it("raises for what no record has, with the nearest that some have", function()
+  it("raises for a name that no record has, with the nearest valid name", function()
     with_record("switch", {}, function(r)
       local slips = { tme = "time", cpus = "cpu", filenam = "filename", sampleid = "sample_id", coppy = "copy" }
       for wrong, near in pairs(slips) do
@@ -85,7 +85,7 @@ describe("a record", function()
     end)
   end)
 
-  it("is walked by pairs: its kind, its fields in the kernel's order, its flags", function()
+  it("is iterated by pairs: its kind, its fields in the kernel's order, its flags", function()
     with_record("sample", { ip = 1 }, function(r)
       assert.same({ "type", "number", "size", "misc", "cpumode", "identifier", "ip", "pid", "tid", "time", "cpu",
                     "comm", "exact_ip" }, names_of(r))
@@ -103,7 +103,7 @@ describe("a record", function()
     end)
   end)
 
-  it("may be walked twice at once", function()
+  it("may be iterated twice at once", function()
     with_record("switch", {}, function(r)
       local n = 0
       for _ in pairs(r) do
@@ -114,7 +114,7 @@ describe("a record", function()
     end)
   end)
 
-  it("has the record's own time and id where it has them, the trailer's under sample_id", function()
+  it("has its own time and id if present, and the trailer's under sample_id", function()
     with_record("exit", { pid = 1, tid = 1, time = 111, sample_id = { time = 222, pid = 9, tid = 9 } }, function(r)
       assert.equal(111, r.time)
       assert.equal(222, r.sample_id.time)
@@ -127,7 +127,7 @@ describe("a record", function()
     end)
   end)
 
-  it("is copied with all that it has, into tables of one's own", function()
+  it("is copied with all its fields into independent tables", function()
     local copy
     local ev = with_record("sample", { raw = "payload", callchain = { -128, 1 } }, function(r)
       copy = r:copy()
@@ -141,7 +141,7 @@ describe("a record", function()
     assert.equal("payload\0\0\0\0\0", copy.raw)
   end)
 
-  it("prints itself on one line, whatever is in it", function()
+  it("prints itself on one line, with any content", function()
     local function printed(type, fields, spec)
       local text
       with_record(type, fields, function(r) text = tostring(r) end, spec)
@@ -161,7 +161,7 @@ describe("a record", function()
     end
   end)
 
-  it("is a view, and nothing else is", function()
+  it("is recognised as a view, and nothing else is", function()
     with_record("switch", {}, function(r)
       local index = debug.getmetatable(r).__index
       for _, other in ipairs { 1, "x", {}, io.stdout, perfev.hooks.memory(8) } do
@@ -173,7 +173,7 @@ describe("a record", function()
   end)
 end)
 
-describe("the view", function()
+describe("a view", function()
   it("allocates nothing for numbers and flags", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.set(k.hooks)
