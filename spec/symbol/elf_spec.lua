@@ -12,7 +12,7 @@ end
 local function read(name) return assert(elf.read(bytes_of(name))) end
 
 describe("an ELF file", function()
-  it("tells what kind of program it is, of either class and byte order", function()
+  it("reports the kind of program for both classes and byte orders", function()
     local function facts(name)
       local f = read(name):facts()
       f.build_id = #f.build_id
@@ -23,7 +23,7 @@ describe("an ELF file", function()
     assert.same({ fixed = true, symtab = true, dynsym = false, bits = 32, machine = 20, build_id = 0 }, facts "big")
   end)
 
-  it("has functions and variables with address, size and place", function()
+  it("lists functions and variables with address, size and section", function()
     assert.same({ name = "work", type = "func", value = 0x1060, size = 8, offset = 0x60, others = 0 },
       read("big"):symbol "work")
     local e = read "exec"
@@ -38,25 +38,25 @@ describe("an ELF file", function()
     assert.is_nil(e:symbol "")
   end)
 
-  it("names the nearest symbol of one that is misspelt", function()
+  it("suggests the nearest symbol for a misspelt name", function()
     assert.equal("counter", read("exec"):nearest "countr")
     assert.equal("work", read("stripped"):nearest "worl")
     assert.is_nil(read("exec"):nearest "something_else")
   end)
 
-  it("that is stripped has what it exports", function()
+  it("that is stripped still lists its exported symbols", function()
     local facts = read("stripped"):facts()
     assert.is_false(facts.symtab)
     assert.is_true(facts.dynsym)
     assert.same(read("shared"):symbol "work", read("stripped"):symbol "work")
   end)
 
-  it("has the version of a function that programs are linked with now", function()
+  it("lists the version of a function that the linker uses by default", function()
     local work = read("versions"):symbol "work" -- work@OLD at 0x254, work@@NEW
     assert.same({ 0x258, 0 }, { work.value, work.others })
   end)
 
-  it("gives a file offset for an address by the program headers alone", function()
+  it("returns a file offset for an address by the program headers alone", function()
     local e = read "big"
     assert.equal(0, e:offset(0x1000))
     assert.equal(#bytes_of "big" - 1, e:offset(0x1000 + #bytes_of "big" - 1))
@@ -68,7 +68,7 @@ describe("an ELF file", function()
     assert.error_matches(function() e:mapped(0, 3) end, "a power of two")
   end)
 
-  it("has its static probes, with semaphore and arguments", function()
+  it("lists its static probes, with semaphore and arguments", function()
     local e = read "exec"
     local probes = e:probes()
     assert.equal(1, #probes)
@@ -82,7 +82,7 @@ describe("an ELF file", function()
                   ref_ctr_offset = 0x70 }, read("big"):probes()[1])
   end)
 
-  it("moves a probe as far as .stapsdt.base was moved after linking", function()
+  it("moves a probe by the distance that .stapsdt.base moved after linking", function()
     -- "big" has no such section. Its .text, at 0x1054, becomes one, and the note says that it was at 0x1044.
     local bytes = bytes_of "big"
     local function put(at, word) bytes = bytes:sub(1, at - 1) .. word .. bytes:sub(at + #word) end
@@ -127,7 +127,7 @@ describe("a damaged ELF file", function()
     return 1
   end
 
-  it("cut anywhere says what is left of it, or is refused", function()
+  it("that is cut anywhere returns its remaining content or is refused", function()
     local opened = 0
     for _, name in ipairs { "big", "exec" } do
       local bytes = bytes_of(name)
@@ -136,7 +136,7 @@ describe("a damaged ELF file", function()
     assert.is_true(opened > 0)
   end)
 
-  it("with any one byte wrong does the same", function()
+  it("with any one byte changed returns its content or is refused", function()
     local bytes, opened = bytes_of "big", 0
     for at = 1, #bytes do
       for _, value in ipairs { 0, 1, 0x7f, 0x80, 0xff } do

@@ -16,32 +16,32 @@ local function found(text, ...)
 end
 
 describe("a perf map", function()
-  it("has a function on each line, in any order; its name is the rest of the line", function()
+  it("lists a function on each line, in any order; its name is the rest of the line", function()
     assert.same({ "b c;d+0", "b c;d+f", false, "a+1" },
       found("1000 2 a\n200 10 b c;d\n", 0x200, 0x20f, 0x210, 0x1001))
   end)
 
-  it("ends with a line or without its end, has upper and lower case, and 0x or not", function()
+  it("may lack its last line end, and accepts both cases and an optional 0x", function()
     assert.same({ "a+0", "b+1" }, found("0xAbC 0x1 a\nDEF 2 b", 0xabc, 0xdf0))
   end)
 
-  it("has the newest of those that lie over one another, and an older one where that ends", function()
+  it("gives the newest of overlapping functions, and an older one where that ends", function()
     local text = "1000 1000 old\n1100 100 newer\n1000 10 newest\n1000 0 none\n"
     assert.same({ "newest+f", "old+10", "newer+0", "old+200" }, found(text, 0x100f, 0x1010, 0x1100, 0x1200))
   end)
 
-  it("has what is longer than those that lay in its place before it", function()
+  it("gives a long function in the place of shorter, older ones", function()
     assert.same({ "new+0", "new+280" }, found("1000 200 one\n1200 200 two\n1000 400 new\n", 0x1000, 0x1280))
   end)
 
-  it("is looked through no further back than 64 functions", function()
+  it("is searched at most 64 functions back", function()
     local lines = { "1000 1000 under" }
     for i = 1, 100 do lines[#lines + 1] = ("%x 1 f%d"):format(0x1000 + 2 * i, i) end
     local text = table.concat(lines, "\n")
     assert.same({ "under+5", "f100+0", false }, found(text, 0x1005, 0x10c8, 0x10c9))
   end)
 
-  it("may hold anything: what is no line of it is passed over", function()
+  it("may contain any bytes: invalid lines are skipped", function()
     for _, line in ipairs { "", " ", "x", "1000", "1000 ", "1000 10", "1000 10 ", " 1000 10 a", "1000  10 a", "0x 10 a",
       "1000 0x a", "1000 -10 a", "1000\t10\ta", "g000 10 a", "10000000000001000 10 a", "1000 10000000000000010 a",
       "\0001000 10 a", ("\255\0\127"):rep(1000), ("f"):rep(100000), (" 1000"):rep(100000) } do
@@ -52,13 +52,13 @@ describe("a perf map", function()
     assert.same({ ("x"):rep(4096) .. "+0" }, found("1000 1 " .. ("x"):rep(100000), 0x1000))
   end)
 
-  it("may have functions that reach beyond the last address, and at it", function()
+  it("may list functions at and beyond the last address", function()
     assert.same({ "a+1", "b+1000", false }, found("fffffffffffffff0 ffff a\n8000000000000000 2000 b\n",
       -15, math.mininteger + 0x1000, 0x1000))
     assert.same({}, found("ffffffffffffffff ffffffffffffffff a\n"))
   end)
 
-  it("may be empty, and may be large", function()
+  it("may be empty or large", function()
     assert.same({ false, false }, found("", 0, -1))
     local lines = {}
     for i = 1, 100000 do
@@ -67,7 +67,7 @@ describe("a perf map", function()
     assert.same({ "function number 1+3" }, found(table.concat(lines, "\n"), 0x7f0000000000 + 16 * 7919 + 3))
   end)
 
-  it("with too many functions is refused as a whole, because older ones would be shown for newer", function()
+  it("with too many functions is refused as a whole instead of showing outdated ones", function()
     local map, why, code = core.perf_map(("1 1 a\n"):rep((2 << 20) + 1))
     assert.same({ nil, "it has more than 2097152 functions", core.errno.EFBIG }, { map, why, code })
     assert.equal("a", (core.perf_map(("1 1 a\n"):rep(2 << 20)):find(1)))
@@ -110,7 +110,7 @@ describe("the perf map of a process", function()
     for _, uid in ipairs { 0, OWN } do assert.same({ "made", {} }, { named { uid = uid } }) end
   end)
 
-  it("is not used if it belongs to another user, also to another uid of the process", function()
+  it("is not used if it belongs to another user, not even to another uid of the process", function()
     for _, uid in ipairs { 5, 6, 7, 65534 } do
       is_refused(("it belongs to user %d, and the process to user %d"):format(uid, OWN) .. TRY, { uid = uid })
     end
@@ -127,7 +127,7 @@ describe("the perf map of a process", function()
     assert.equal("made", (named { uid = 1234 }))
   end)
 
-  it("of a process that is gone is used only if it belongs to root", function()
+  it("of an ended process is used only if it belongs to root", function()
     k.hooks.slurp = (function(slurp)
       return function(path)
         if path == "/proc/7/status" then return nil, core.errno.ENOENT end
@@ -138,7 +138,7 @@ describe("the perf map of a process", function()
     assert.same({ "made", {} }, { named { uid = 0 } })
   end)
 
-  it("must be a regular file: nothing else is read", function()
+  it("must be a regular file: no other file is read", function()
     is_refused("it is not a regular file" .. TRY, { mode = 0x1180 })
     is_refused("it is not a regular file" .. TRY, { mode = 0x2180 })
     is_refused("it is a directory", { mode = 0x41ff })
@@ -166,7 +166,7 @@ describe("the perf map of a process", function()
     assert.equal("made", look(7))
   end)
 
-  it("is read again only when it has grown", function()
+  it("is read again only after it has grown", function()
     local maps = jit.new(false)
     local function look(address)
       return k:with(function() return (jit.find(maps, 7, address, error)) end)

@@ -20,7 +20,7 @@ local ksymbol, sample, app, copied = stories.ksymbol, stories.sample, stories.ap
 local function folded(r) return r.stack:folded(r.comm) end
 
 describe("a stack", function()
-  it("is nil where no call chain was taken, and empty where none could be", function()
+  it("is nil without a call chain, and empty if the chain is empty", function()
     local seen = told({ app(7), sample(7, {}) }, function(r)
       return { #r.stack, tostring(r.stack), r.stack:folded() }
     end)
@@ -35,7 +35,7 @@ describe("a stack", function()
     end)
   end)
 
-  it("has its frames from the inside out: address, function, offset, file", function()
+  it("lists its frames from the inside out: address, function, offset, file", function()
     local seen = told({ comm(7, "sh"), app(7), sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400110, 0x400020 }) },
       function(r)
         local list = {}
@@ -52,7 +52,7 @@ describe("a stack", function()
     } }, seen)
   end)
 
-  it("prints a line for each frame, and folds into one", function()
+  it("prints a line for each frame, and folds into one line", function()
     local seen = told({ app(7), sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400110, 0x500020 }) },
       function(r) return { tostring(r.stack), r.stack:folded(), folded(r) } end)
     assert.same({ {
@@ -81,14 +81,14 @@ describe("a stack", function()
     assert.same({ "first", { true, false } }, seen)
   end)
 
-  it("takes the call, not what comes behind it, for where a call returns to", function()
+  it("takes the call before a return address, not the function after it", function()
     -- helper's last instruction is a call that does not return; no function follows it.
     local seen = told({ app(7), sample(7, { USER, 0x400310 }), sample(7, { USER, 0x400010, 0x400310 }),
       sample(7, { USER, 0x400310, 0x400310, 0x400100 }) }, function(r) return r.stack:folded() end)
     assert.same({ "[app]", "helper;main", "work;helper;[app]" }, seen)
   end)
 
-  it("has the callers that the CPU kept, where it keeps them: an LBR call stack", function()
+  it("includes the callers in the CPU's LBR call stack", function()
     local words = { sample_type = { "identifier", "ip", "tid", "time", "cpu", "callchain", "branch_stack" },
                     branch_sample_type = { "user", "call_stack" } }
     local function taken(misc, chain, ...)
@@ -108,7 +108,7 @@ describe("a stack", function()
       function(r) return r.stack:folded() end, { words = words })))
   end)
 
-  it("is one value: the same frames are the same stack, by == and by id, and a key", function()
+  it("is one value: stacks of the same frames are equal by ==, by id and as a key", function()
     local seen, kept = told({ app(7), sample(7, { USER, 0x400110 }), sample(7, { USER, 0x400110 }),
       sample(7, { USER, 0x400111 }), sample(7, { USER, 0x400110 }) }, function(r) return r.stack.id end), {}
     assert.same({ 1, 1, 2, 1 }, seen)
@@ -121,7 +121,7 @@ describe("a stack", function()
     assert.same({ 2, 2 }, counts) -- of the simulated kernel and of the recording
   end)
 
-  it("keeps its number though nobody has kept the stack", function()
+  it("keeps its id after the stack was collected", function()
     local ids = told({ app(7), sample(7, { USER, 0x400110 }), sample(7, { USER, 0x400020 }),
       sample(7, { USER, 0x400110 }) }, function(r)
       local id = r.stack.id
@@ -131,7 +131,7 @@ describe("a stack", function()
     assert.same({ 1, 2, 1 }, ids)
   end)
 
-  it("outlives its record and its session, and a record's copy has it", function()
+  it("outlives its record and its session, and is part of a record's copy", function()
     local stacks, copies = {}, {}
     told({ app(7), sample(7, { USER, 0x400110 }) }, function(r)
       stacks[#stacks + 1], copies[#copies + 1] = r.stack, r:copy()
@@ -142,7 +142,7 @@ describe("a stack", function()
     assert.equal(1, #stacks[1])
   end)
 
-  it("says what a stack has when asked for what it has not", function()
+  it("raises on unknown fields with the nearest name, and cannot be changed", function()
     told({ app(7), sample(7, { USER, 0x400110 }) }, function(r)
       local stack = r.stack
       assert.error_matches(function() return stack.foldd end, "no field 'foldd' %(did you mean 'folded'%?%)")
@@ -151,15 +151,15 @@ describe("a stack", function()
     end)
   end)
 
-  it("has demangled names, and no ';' or line end in what it folds", function()
+  it("has demangled names, and no ';' or line end within a folded frame", function()
     local seen = told({ exec(7, "a;b"), mmap(7, 0x400000, 0x2000, "/lib/_ZN3foo3barEv"),
       mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x400010, 0x30102 }) }, folded)
     assert.same({ "a:b;twice:made;ns::pick<int>" }, seen)
   end)
 end)
 
-describe("what a stack's addresses mean", function()
-  it("is of a process that lived shortly, too: looked up when it is gone", function()
+describe("an address in a stack", function()
+  it("is found in a process that ended before the lookup", function()
     local stacks = {}
     simulated({ app(7), fork(8, 7), exec(8, "brief"), mmap(8, 0x400000, 0x2000, "/bin/other"),
       sample(8, { USER, 0x400110 }), exit(8), sample(8, { USER, 0x400120 }) },
@@ -172,19 +172,19 @@ describe("what a stack's addresses mean", function()
     end)
   end)
 
-  it("is the child's own after exec, and its parent's memory before", function()
+  it("belongs to the child's program after exec, and to its parent's memory before", function()
     assert.same({ "sh;work", "other;start", "sh;work", "sh;main" }, (told({ app(7), comm(7, "sh"), fork(8, 7),
       sample(8, { USER, 0x400110 }), exec(8, "other"), mmap(8, 0x400000, 0x2000, "/bin/other"),
       sample(8, { USER, 0x400110 }), sample(7, { USER, 0x400110 }), sample(7, { USER, 0x400010 }) }, folded)))
   end)
 
-  it("changes with exec in place", function()
+  it("changes its meaning with exec in place", function()
     assert.same({ "app;work", "other;start", "other;[unknown]" }, (told({ app(7), sample(7, { USER, 0x400110 }),
       exec(7, "other"), mmap(7, 0x400000, 0x1000, "/bin/other"), sample(7, { USER, 0x400110 }),
       sample(7, { USER, 0x401110 }) }, folded)))
   end)
 
-  it("is another's when a pid is born again, even where its birth was not told", function()
+  it("belongs to the new process when a pid is reused, even without a record of its start", function()
     assert.same({ "app;work", "new;start", ":7;second" }, (told({ app(7), exec(9, "new"),
       mmap(9, 0x400000, 0x2000, "/bin/other"), sample(7, { USER, 0x400110 }), exit(7), fork(7, 9),
       sample(7, { USER, 0x400110 }), exit(7), mmap(7, 0x500000, 0x1000, "/lib/two.so"),
@@ -193,7 +193,7 @@ describe("what a stack's addresses mean", function()
       end)))
   end)
 
-  it("is the last that was mapped there: over all of the old, its middle, its ends", function()
+  it("belongs to the latest mapping there: over all of the old one, its middle, its ends", function()
     -- Four pages, each a function; other mappings then cover this many.
     local function left(start, len)
       local seen = told({ exec(7, "x"), mmap(7, 0x10000, 0x4000, "/lib/four.so"), mmap(7, start, len, "/lib/one.so"),
@@ -212,25 +212,25 @@ describe("what a stack's addresses mean", function()
     assert.equal("abcd", left(0x14000, 0x1000))
   end)
 
-  it("goes on behind what was mapped into the middle of a file", function()
+  it("after a mapping into the middle of a file still belongs to the file", function()
     -- work is at 0x1100 of the file, and its page was mapped at 0x400000; a page of data goes before it.
     assert.same({ "[unknown]", "work" }, (told({ app(7), mmap(7, 0x400000, 0x100, "/x", { prot = 3 }),
       sample(7, { USER, 0x400010 }), sample(7, { USER, 0x400110 }) }, function(r) return r.stack:folded() end)))
   end)
 
-  it("stays where dlclose took it away, until something else is there", function()
+  it("keeps its meaning after dlclose until another file is mapped there", function()
     assert.same({ "first", "first", "second" }, (told({ exec(7, "x"), mmap(7, BASE, 0x1000, "/lib/one.so"),
       sample(7, { USER, BASE + 8 }), sample(7, { USER, BASE + 9 }), mmap(7, BASE, 0x1000, "/lib/two.so"),
       sample(7, { USER, BASE + 8 }) }, function(r) return r.stack:folded() end)))
   end)
 
-  it("is the process's for all of its threads", function()
+  it("has one meaning in all threads of a process", function()
     assert.same({ "work", "first" }, (told({ app(7), fork(7, 7, 8), sample(7, { USER, 0x400110 }, 8),
       mmap(7, BASE, 0x1000, "/lib/one.so", { tid = 8 }), sample(7, { USER, BASE + 8 }, 7) },
       function(r) return r.stack:folded() end)))
   end)
 
-  it("is read from /proc for processes that were there before", function()
+  it("is found through /proc for processes that existed before", function()
     local k, seen = sim.new { cpus = "0" }, {}
     for path, text in pairs(files) do k.files[path] = text end
     k.files["/proc/7/task/7/comm"] = "old\n"
@@ -256,7 +256,7 @@ describe("what a stack's addresses mean", function()
     assert.is_true(on < scanned)
   end)
 
-  it("is kept for the last 4,096 processes that exited, and for no more", function()
+  it("keeps its meaning for the last 4,096 processes that exited, and for no more", function()
     local story = {}
     for pid = 10, 5009 do
       story[#story + 1] = { comm(pid, "x"), mmap(pid, 0x400000, 0x2000, "/bin/app", { ino = pid }), exit(pid) }
@@ -272,7 +272,7 @@ describe("what a stack's addresses mean", function()
     assert.equal(4096, known)
   end)
 
-  it("is followed from there on, where an event with stacks is declared while others run", function()
+  it("is tracked from the moment an event with stacks is declared while others run", function()
     local k, seen = sim.new { cpus = "0" }, {}
     for path, text in pairs(files) do k.files[path] = text end
     k.files["/proc/7/task/7/comm"] = "old\n"
@@ -293,7 +293,7 @@ describe("what a stack's addresses mean", function()
     assert.same({ "old;work", "old;first" }, seen)
   end)
 
-  it("is code that was made in memory, by the process's own perf map", function()
+  it("in generated code has its name from the process's own perf map", function()
     assert.same({ "made", "twice;made", "made again", false }, (told({ exec(7, "jit"),
       mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x30010 }), sample(7, { USER, 0x30110 }),
       sample(7, { USER, 0x30130 }), sample(7, { USER, 0x30150 }) }, function(r)
@@ -302,7 +302,7 @@ describe("what a stack's addresses mean", function()
       end)))
   end)
 
-  it("is in the files that the process sees, where its mount namespace is its own, and by its own pid", function()
+  it("is found in the files of the process's own mount namespace and by its pid there", function()
     local seen = {}
     simulated({ app(7), mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x400010, 0x30010 }),
       exec(8, "app"), mmap(8, 0x400000, 0x2000, "/bin/app", { ino = 2 }), sample(8, { USER, 0x400010 }) },
@@ -313,13 +313,13 @@ describe("what a stack's addresses mean", function()
     assert.same({ "made inside;start", "main" }, seen)
   end)
 
-  it("is never another process's made code", function()
+  it("never has the name of another process's generated code", function()
     assert.same({ "made", false }, (told({ exec(7, "jit"), mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }),
       sample(7, { USER, 0x30010 }), fork(8, 7), sample(8, { USER, 0x30010 }) },
       function(r) return r.stack[1].symbol end)))
   end)
 
-  it("is a function that the kernel got later, until it is gone again", function()
+  it("has the name of a kernel function from its load to its unload", function()
     assert.same({ "[bpf] bpf_prog_1_x", "[mod] mod_work", "[kernel] entry" }, (told({
       ksymbol(0xffffffffa0000010, "bpf_prog_1_x"), sample(7, { KERNEL, 0xffffffffa0000018 }),
       ksymbol(0xffffffffa0000010, "bpf_prog_1_x", 1), sample(7, { KERNEL, 0xffffffffa0000018 }),
@@ -327,7 +327,7 @@ describe("what a stack's addresses mean", function()
       function(r) return r.stack[1].module .. " " .. r.stack[1].symbol end)))
   end)
 
-  it("is what it was where the kernel writes its code anew, and a trampoline's own name while that is there", function()
+  it("keeps its name while the kernel patches code, and may be a trampoline's", function()
     local function poke(addr, old, new) return { type = "text_poke", addr = addr, old_bytes = old, new_bytes = new } end
     local function trampoline(flags)
       local t = ksymbol(0xffffffffa0001000, "ftrace_trampoline", flags)
@@ -344,7 +344,7 @@ describe("what a stack's addresses mean", function()
       end, { words = { text_poke = true } })))
   end)
 
-  it("is nothing known for a guest's, a hypervisor's, the idle task's and data's", function()
+  it("is unknown for a guest, a hypervisor, the idle task and data", function()
     assert.same({ "[guest]", "[guest]", "[unknown]", "[kernel]" }, (told({ sample(7, { -2048, 0x400110 }),
       sample(7, { -32, 0x400110 }), sample(0, { USER, 0x400110 }), sample(7, { KERNEL, 0xffffffff81000310 }) },
       function(r)
@@ -353,7 +353,7 @@ describe("what a stack's addresses mean", function()
       end)))
   end)
 
-  it("is asked of r.ip by r.symbol", function()
+  it("is r.ip for r.symbol", function()
     assert.same({ "work", "do_work", false }, (told({ app(7), sample(7, { USER, 0x400110 }),
       sample(7, { KERNEL, 0xffffffff81000110 }, 7, 1), sample(7, { USER, 0x900000 }) },
       function(r) return r.symbol end)))
@@ -367,7 +367,7 @@ describe("the kernel", function()
              filename = "[kernel.kallsyms]_text" }
   end
 
-  it("of a recording may have been loaded elsewhere, and its modules anywhere", function()
+  it("of a recording may have been loaded at another address, and its modules anywhere", function()
     local seen = {}
     local said = recorded({ kernel_map(0xffffffff91000000), sample(7, { KERNEL, 0xffffffff91000110 }),
       sample(7, { KERNEL, 0xffffffffb0000008 }) }, function(r)
@@ -377,7 +377,7 @@ describe("the kernel", function()
     assert.same({}, said)
   end)
 
-  it("of a recording of another release has no names, and that is said", function()
+  it("of a recording of another release has no names, with a message", function()
     local seen = {}
     local said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }), sample(7, { KERNEL, 0xffffffff81000111 }) },
       function(r) seen[#seen + 1] = r.stack:folded() end,
@@ -387,7 +387,7 @@ describe("the kernel", function()
     assert.matches("no names: the recording is from 5.10.0, this kernel is 6.1.0", said[1])
   end)
 
-  it("of a recording that was cut off is not said to be another, as nothing says which it is", function()
+  it("of a recording without the kernel's release is not called another kernel", function()
     local said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }) }, function(r) return r.stack:folded() end,
       { features = { [OSRELEASE] = false } })
     assert.equal(1, #said)
@@ -430,7 +430,7 @@ describe("the kernel", function()
     assert.same({ "[kernel]", 1 }, { seen, #said })
   end)
 
-  it("of a recording that is a directory, as perf record --kcore makes one, is in there", function()
+  it("of a recording in a directory, as perf record --kcore makes one, is found in it", function()
     local beside = stories.path() .. "/kcore_dir/kallsyms"
     local seen, said = foreign({ [beside] = MOVED }, function() end)
     assert.same({ "do_work", {} }, { seen, said })
@@ -438,7 +438,7 @@ describe("the kernel", function()
     assert.same({ "[kernel]", 1 }, { seen, #said })
   end)
 
-  it("is that of a file that somebody names", function()
+  it("is read from a file that the user names", function()
     local function named() perfev.symbol.kallsyms "/tmp/theirs" end
     assert.equal("do_work", (foreign({ ["/tmp/theirs"] = MOVED }, named)))
     assert.equal("do_work", (foreign({ ["/tmp/theirs"] = vmlinux() }, named)))
@@ -457,7 +457,7 @@ describe("the kernel", function()
     assert.error_matches(function() perfev.symbol.kallsyms(7) end, "kallsyms: a path, or nil, not a number")
   end)
 
-  it("has no names of what lies far behind the last function of a module, or of them all", function()
+  it("has no names for addresses far behind the last function of a module or of the kernel", function()
     local k = sim.new()
     k.files["/proc/kallsyms"] = "ffffffff81000000 T first\nffffffff81800000 T last\n"
       .. "ffffffffc0000100 t one\t[a]\nffffffffc0000200 t two\t[a]\nffffffffc0100000 t three\t[b]\n"
@@ -470,7 +470,7 @@ describe("the kernel", function()
     end)
   end)
 
-  it("that hides its addresses has no names, and that is said once", function()
+  it("that hides its addresses has no names, with one message", function()
     local k, name, module = sim.new(), nil, nil
     k.files["/proc/kallsyms"] = "0000000000000000 T _text\n0000000000000000 t do_work\n"
     k.files["/proc/sys/kernel/kptr_restrict"] = "2\n"
@@ -491,8 +491,8 @@ describe("the kernel", function()
   end)
 end)
 
-describe("a file with another build-id than what was mapped", function()
-  it("is not used, and that is said", function()
+describe("a file with another build-id than the mapped file", function()
+  it("is not used, with a message", function()
     local story = { exec(7, "x"), mmap(7, BASE, 0x1000, "/lib/one.so"), sample(7, { USER, BASE + 8 }) }
     local function id_table(id)
       return string.pack("<I4I2I2i4", 0, 0x8002, 36 + 16, -1) .. id .. "\20\0\0\0/lib/one.so" .. ("\0"):rep(5)
@@ -510,7 +510,7 @@ describe("a file with another build-id than what was mapped", function()
     assert.same({}, said)
   end)
 
-  it("is found out by the record itself, where the kernel tells of it", function()
+  it("is detected by the record itself if the kernel writes build-ids", function()
     local k, seen = sim.new { cpus = "0" }, {}
     for path, text in pairs(files) do k.files[path] = text end
     k:with(function()
@@ -565,13 +565,13 @@ describe("a process whose files are gone when names are looked up", function()
     return { exec(7, "app"), mmap(7, 0x400000, 0x2000, "/bin/app"), sample(7, { USER, ip }) }
   end
 
-  it("has its names: sampled files are kept open", function()
+  it("keeps its names: sampled files are kept open", function()
     assert.same({ work = 1 }, counted(run_app(0x400110)))
     collectgarbage()
     assert.same({}, k:leaks())
   end)
 
-  it("has its names in a root of its own, and those of its code in memory", function()
+  it("keeps its names in a root of its own, and those of generated code", function()
     k.links["/proc/7/root"] = "/srv/inside"
     k.files["/bin/app"] = nil
     k.files["/proc/7/root/bin/app"], k.files["/tmp/perf-7.map"] = files["/bin/app"], nil
@@ -583,7 +583,7 @@ describe("a process whose files are gone when names are looked up", function()
     assert.same({ work = 1, ["made inside"] = 1 }, counted(story, function() k.links["/proc/7/root"] = nil end))
   end)
 
-  it("has none if the files were gone before: their number is reported", function()
+  it("has no names if the files were deleted before: their number is reported", function()
     k.files["/bin/app"] = nil
     local names, gone = counted(run_app(0x400110))
     assert.same({ ["[app]"] = 1 }, names)
@@ -595,7 +595,7 @@ describe("a process whose files are gone when names are looked up", function()
     assert.equal("3 frames have no name: /bin/a\\nb and 1 more file were gone before they could be read", gone)
   end)
 
-  it("is not the only chance: other processes that map the file are tried at the 2nd, 4th, 8th ... frame", function()
+  it("is not the only source: other processes are tried at the 2nd, 4th, 8th ... frame", function()
     k.files["/bin/app"] = nil
     local story, opened = {}, {}
     for pid = 7, 40 do
@@ -614,7 +614,7 @@ describe("a process whose files are gone when names are looked up", function()
     assert.same({ "/bin/app", "/bin/app", "/bin/app", "/proc/14/root" }, opened) -- 1, 2, 4, 8
   end)
 
-  it("has its names if there are too many files to keep open: the symbols of one are read before it is closed",
+  it("keeps its names with too many files to keep open: symbols of one are read before it is closed",
     function()
       local story = {}
       k.links["/proc/7/root"] = "/srv/inside"
@@ -674,7 +674,7 @@ describe("a stack as a key", function()
                   sample(7, { USER, U, V }), sample(8, { KERNEL, K, USER, U, V }), sample(7, { USER, U, V }),
                   sample(7, { KERNEL, K }), sample(7, {}) }
 
-  it("counts what a callback counts by r.stack, live and in a recording", function()
+  it("counts the same as a callback with r.stack, live and in a recording", function()
     for _, ways in ipairs { { simulated, simulated }, { recorded, recorded }, { simulated, recorded } } do
       local native, twin = perfev.count { by = { "comm", "stack" } }, perfev.count { by = { "comm", "stack" } }
       ways[1](story, native)
@@ -685,7 +685,7 @@ describe("a stack as a key", function()
     end
   end)
 
-  it("feeds a profile without Lua, and it has what a callback gives it", function()
+  it("feeds a profile without Lua, with the same result as a callback", function()
     local values = { "samples", "tids" }
     for _, way in ipairs { simulated, recorded } do
       local native, twin = perfev.profile { values = values }, perfev.profile { values = values }
@@ -712,7 +712,7 @@ describe("a stack as a key", function()
     assert.error_matches(function() perfev.profile { values = values }:sampler {} end, "2 value types")
   end)
 
-  it("feeds a profile by a function of the script's, a key at a time", function()
+  it("feeds a profile through a script's function, one key at a time", function()
     local p, asked = perfev.profile { values = { "samples", "twice" } }, 0
     local one = p:sampler { by = { "comm", "stack" }, add = function(name, stack, nr)
       asked = asked + 1
@@ -733,7 +733,7 @@ describe("a stack as a key", function()
     end
   end)
 
-  it("fed from is a profile that was cleared, from then on", function()
+  it("adds to a cleared profile only later samples", function()
     local p = perfev.profile {}
     local one = p:sampler()
     simulated({ app(7), sample(7, { USER, U }) }, one)
@@ -747,7 +747,7 @@ describe("a stack as a key", function()
     assert.same({ 0, "" }, { p:total(), p:folded() })
   end)
 
-  it("is the object that r.stack is, and finds its cell", function()
+  it("is the same object as r.stack, and finds its cell", function()
     local a, seen = perfev.count { by = "stack" }, {}
     simulated({ app(7), sample(7, { USER, U }), sample(7, { USER, V }) }, function(r)
       seen[#seen + 1] = r.stack
@@ -758,7 +758,7 @@ describe("a stack as a key", function()
     assert.has_error(function() a:inc(print) end)
   end)
 
-  it("is of user space or of the kernel alone, too, and then perhaps of no frame", function()
+  it("may be the user part or the kernel part alone, even without frames", function()
     local a = perfev.count { by = { "ustack", "kstack" } }
     local b = perfev.count { by = "kstack" }
     simulated(story, a)
@@ -770,7 +770,7 @@ describe("a stack as a key", function()
     assert.same({ { kstack = "", value = 3 }, { kstack = "do_work", value = 3 } }, plain_rows(b))
   end)
 
-  it("stays when its session is gone, merged into others and taken out by delta()", function()
+  it("remains after its session has ended, also in merge() and delta()", function()
     local whole = perfev.count { by = "stack" }
     for _, way in ipairs { simulated, recorded } do
       local a = perfev.count { by = "stack" }
@@ -797,7 +797,7 @@ describe("a stack as a key", function()
     assert.equal("@[\n    do_work+0x10 ([kernel])\n] (pids):", print_of(b):match "^.-:")
   end)
 
-  it("is missing from a sample without a call chain, and that is said", function()
+  it("is missing from a sample without a call chain, with a message", function()
     local k, a = sim.new { cpus = "0" }, perfev.count { by = "stack" }
     k:with(function()
       local s = perfev.session { duration = "300ms" }

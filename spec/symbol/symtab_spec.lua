@@ -24,23 +24,23 @@ describe("a file's functions", function()
     assert.same({ "one", 0x1000 }, { symtab.read(file):find(0x1008) })
   end)
 
-  it("go on to the next where their size is not told", function()
+  it("extend to the next function if their size is unknown", function()
     local file = elf.file { functions = { { "start", 0x1000, 0 }, { "next", 0x1100, 8 }, { "last", 0x1200, 0 } } }
     assert.same({ "start", "next", false, "last", false }, names_at(file, 0x10ff, 0x1107, 0x1108, 0x1fff, 0x2200))
   end)
 
-  it("are none of the numbers that have names, such as a version's", function()
+  it("do not include absolute symbols, such as the names of versions", function()
     local OBJECT, ABSOLUTE = 1, 0xfff1
     local file = elf.file { functions = { { "LINUX_2.6", 0, 0, GLOBAL, OBJECT, ABSOLUTE }, { "first", 0x1000, 8 } } }
     assert.same({ false, false, "first" }, names_at(file, 0, 0xfff, 0x1000))
   end)
 
-  it("are around those that lie in them", function()
+  it("include one around another, which is found before and after the inner one", function()
     local file = elf.file { functions = { { "outer", 0x1000, 0x100 }, { "inner", 0x1040, 0x10 } } }
     assert.same({ "outer", "inner", "outer" }, names_at(file, 0x103f, 0x104f, 0x1050))
   end)
 
-  it("have the name that perf would choose of several", function()
+  it("have the name that perf would choose from several", function()
     local function best(...)
       return names_at(elf.file { functions = { ... } }, 0x1000)[1]
     end
@@ -51,14 +51,14 @@ describe("a file's functions", function()
     assert.equal("longest", best({ "short", 0x1000, 8 }, { "longest", 0x1000, 8 }))
   end)
 
-  it("are at offsets in the file by its program headers", function()
+  it("have offsets in the file by its program headers", function()
     local file = symtab.read(elf.file { functions = {}, offset = 0x2000, vaddr = 0x403000, length = 0x800 })
     assert.equal(0x403010, file:address(0x2010))
     assert.equal(0x402ff0, file:address(0x1ff0)) -- the page is mapped as a whole
     assert.is_nil(file:address(0x200000))
   end)
 
-  it("are what it exports where it is stripped", function()
+  it("are its exported functions if it is stripped", function()
     local file = symtab.read(elf.file { functions = { { "seen", 0x1000, 8, GLOBAL, FUNC } }, dynamic = true })
     assert.equal("seen", file:find(0x1004))
     assert.is_false(file:facts().symtab)
@@ -107,14 +107,14 @@ describe("a debug file", function()
     end
   end)
 
-  it("of another build, by build-id or checksum, is not its own", function()
+  it("of another build, by build-id or checksum, is not used", function()
     local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
     assert.is_nil(found(linked, { ["/opt/bin/prog.debug"] = plain .. "\0" }))
     local other = elf.file { functions = { { "wrong", 0x1000, 8 } }, build_id = ("x"):rep(20) }
     assert.is_nil(found(stripped, { ["/usr/lib/debug/.build-id/ab/cd" .. ("abcd"):rep(9) .. ".debug"] = other }))
   end)
 
-  it("and its program are looked for below symfs alone, once that is set", function()
+  it("and its program are only looked for below symfs if that is set", function()
     local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
     finally(function() perfev.symbol.symfs(nil) end)
     perfev.symbol.symfs "/target/"
@@ -176,7 +176,7 @@ describe("a debug file", function()
     assert.same({ {}, nil }, { said, k.counts.pread })
   end)
 
-  it("is not looked for where the name in the program is a path", function()
+  it("is not looked for if its name in the program is a path", function()
     assert.is_nil(symtab.read(elf.file { debuglink = { "../../etc/x", 0 } }):facts().debuglink)
   end)
 end)
@@ -212,7 +212,7 @@ describe("a debuginfod server", function()
     return perfev.symbol.file(path, 0x1000), said
   end
 
-  it("is asked for the debug file of a build-id, once, if somebody has said so", function()
+  it("is asked once for the debug file of a build-id, if the user enabled it", function()
     perfev.symbol.debuginfod(false)
     assert.is_nil((found()))
     assert.same({}, asked)
@@ -226,13 +226,13 @@ describe("a debuginfod server", function()
     assert.equal(1, #asked)
   end)
 
-  it("that has nothing, or another build, is no fault", function()
+  it("without the file or with another build causes no message", function()
     local name, said = found()
     assert.same({ {}, { "debuginfo " .. HEX .. " alone" } }, { said, asked })
     assert.is_nil(name)
   end)
 
-  it("that cannot be asked is told of, with what to do", function()
+  it("that cannot be reached is reported, with a remedy", function()
     for code, try in pairs { [core.errno.ENOSYS] = "DEBUGINFOD_URLS=", [core.errno.ELIBACC] = "install it" } do
       perfev.symbol.debuginfod()
       answer = function() return nil, "why " .. code, code end
@@ -242,7 +242,7 @@ describe("a debuginfod server", function()
     end
   end)
 
-  it("is none of a simulated kernel's", function()
+  it("is never asked under a simulated kernel", function()
     local k = sim.new()
     k.files["/opt/bin/prog"] = elf.file { build_id = BUILD_ID }
     assert.is_nil(k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end))
@@ -263,13 +263,13 @@ describe("a damaged file", function()
     return 1
   end
 
-  it("cut anywhere says what is left of it, or is refused", function()
+  it("that is cut anywhere returns its remaining content or is refused", function()
     local opened = 0
     for len = 0, #bytes do opened = opened + ask(bytes:sub(1, len)) end
     assert.is_true(opened > 0)
   end)
 
-  it("with any one byte wrong does the same", function()
+  it("with any one byte changed returns its content or is refused", function()
     local opened = 0
     for at = 1, #bytes do
       for _, value in ipairs { 0, 1, 0x7f, 0x80, 0xff } do
@@ -279,7 +279,7 @@ describe("a damaged file", function()
     assert.is_true(opened > #bytes)
   end)
 
-  it("adds nothing to one that is whole", function()
+  it("leaves the names of an intact file unchanged", function()
     local file = symtab.read(elf.file { functions = { { "one", 0x1000, 8 } } })
     assert.is_nil((file:add "nothing"))
     file:add(bytes:sub(1, #bytes // 2))
@@ -287,7 +287,7 @@ describe("a damaged file", function()
   end)
 end)
 
-describe("a name is shown as it was written:", function()
+describe("a name is shown as in the source:", function()
   for mangled, shown in pairs {
     main = "main", _Zap = "_Zap", _R = "_R", _RX = "_RX", [""] = "", ["_Z"] = "_Z",
     _ZN3foo3barEi = "foo::bar",

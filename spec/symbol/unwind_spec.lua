@@ -137,7 +137,7 @@ describe("a stack of registers and copied memory", function()
       unwound(plain, X86, { { { ip = at("leaf", 4), sp = STACK, bx = 5 }, words } }))
   end)
 
-  it("is unwound alike when its rules are known from an earlier stack", function()
+  it("is unwound alike when its rules are cached from an earlier stack", function()
     local by_rbx = "\x73\0" -- the return address as a value: rbx
     local file = program { ra = 16, rules = X86_RULES, "", false, cfa(3, 16) .. expression(VALUE, 16, by_rbx),
                            undefined(16) }
@@ -165,20 +165,20 @@ describe("a stack of registers and copied memory", function()
       { { ip = at("leaf", 3), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) } } }))
   end)
 
-  it("comes behind the kernel's part, and not behind a user part that the kernel took", function()
+  it("follows the kernel's part, but not a user part that the kernel took", function()
     local regs = { ip = at("leaf", 4), sp = STACK }
     assert.same({ "start;outer;middle;leaf;entry", "start;middle" }, unwound(plain, X86, {
       { regs, words, more = { callchain = { KERNEL, 0xffffffff81000010 }, misc = 1 } },
       { regs, words, more = { callchain = { USER, at("middle", 1), at("start", 0x40) } } } }))
   end)
 
-  it("is one value with another of the same frames", function()
+  it("is the same value as another stack of the same frames", function()
     local regs = { ip = at("leaf", 4), sp = STACK }
     assert.same({ 1, 1, 2 }, unwound(plain, X86, { { regs, words }, { regs, words }, { regs, { words[1] } } },
       function(r) return r.stack.id end))
   end)
 
-  it("is a key of an aggregator like any", function()
+  it("is a key of an aggregator like any other stack", function()
     local regs, nothing = { ip = at("leaf", 4), sp = STACK }, { ip = 0, sp = STACK }
     local samples = { { regs, words }, { nothing, words, more = { callchain = { KERNEL, 0xffffffff81000010 } } },
                       { regs, words }, { regs, { words[1] } } }
@@ -191,7 +191,7 @@ describe("a stack of registers and copied memory", function()
     assert.same({}, all:uncounted())
   end)
 
-  it("ends where the copied stack ends, whatever of it was cut", function()
+  it("ends where the copied stack ends, at any length of the copy", function()
     local bytes = string.pack("<i8i8i8i8i8i8i8", table.unpack(words))
     local regs, samples, lengths = { ip = at("leaf", 4), sp = STACK }, {}, {}
     for n = 1, #bytes do samples[n] = { regs, bytes:sub(1, n) } end
@@ -202,11 +202,11 @@ describe("a stack of registers and copied memory", function()
     assert.same({ 1, 8, 32, 56 }, lengths)
   end)
 
-  it("is empty of a thread without user registers", function()
+  it("is empty for a thread without user registers", function()
     assert.same({ "" }, unwound(plain, X86, { { { ip = 0, abi = 0 }, words, more = { regs_user = { abi = 0 } } } }))
   end)
 
-  it("goes by the frame pointer where no rule is", function()
+  it("is unwound by the frame pointer if there is no rule", function()
     local file = program { ra = 16, rules = X86_RULES, "", false, "", undefined(16) }
     -- leaf; middle keeps rbp at its frame; outer
     assert.same({ "start;outer;middle;leaf" }, unwound(file, X86, { { { ip = at("leaf", 4), sp = STACK,
@@ -216,7 +216,7 @@ describe("a stack of registers and copied memory", function()
       bp = STACK - 16 }, { at("middle", 0x20), 1, 0, at("outer", 0x30) } } }))
   end)
 
-  it("computes what rules say as expressions, jumps and all", function()
+  it("is unwound by rules with expressions, jumps included", function()
     -- The frame: rsp + (rip & 15 >= 11 ? 8 : 0) + 8, as for the stubs that call libraries.
     local stub = "\x77\8\x80\0\x3f\x1a\x3b\x2a\x33\x24\x22"
     -- rbx is at the frame - 32, the jump's target; the address is 8 bytes below the place that rbx points to.
@@ -233,7 +233,7 @@ describe("a stack of registers and copied memory", function()
       unwound(file, X86, { { { ip = at("leaf", 0xa), sp = STACK }, stack } }))
   end)
 
-  it("goes on below a signal, at the very instruction that was interrupted", function()
+  it("continues below a signal at the interrupted instruction", function()
     -- back restores all from the kernel's frame on the stack: the address at rsp + 8, the stack pointer behind it.
     local restores = expression(EXPRESSION, 16, "\x77\8") .. expression(EXPRESSION, 7, "\x77\x10") .. cfa(7, 0)
     local file = program { ra = 16, rules = X86_RULES, "", "", "", undefined(16), "", "S" .. restores }
@@ -242,7 +242,7 @@ describe("a stack of registers and copied memory", function()
     assert.same({ "start;middle;back;handler" }, seen)
   end)
 
-  it("ends at rules that lead nowhere, down, or round and round", function()
+  it("ends at rules that lead outside, down or into a loop", function()
     local ops = { ["no operation"] = "\xff", ["nothing left"] = "\x13", ["round"] = "\x2f\xfd\xff",
                   ["too much"] = "\x77\0" .. ("\x12"):rep(70), ["a register that there is none of"] = "\x90\x7f",
                   ["the stack's own"] = "\x77\0\x96\x9f" }
@@ -256,7 +256,7 @@ describe("a stack of registers and copied memory", function()
     assert.is_true(seen[1] <= 4)
   end)
 
-  it("has where it was of a file whose rules are damaged, or that is another machine's", function()
+  it("keeps its innermost frame if the rules are damaged or another machine's", function()
     local good = frames { ra = 16, rules = X86_RULES, "", "", "" }
     local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
     for n = 0, #good - 1, 7 do
@@ -293,7 +293,7 @@ describe("a stack of registers and copied memory", function()
   end)
 
   -- DW_CFA_offset_extended of a register of 32 bits; one of 70; rules laid aside, 4,096 times; others.
-  it("needs no memory for what the rules name, and ends where they cannot be", function()
+  it("needs little memory for huge operands, and ends at invalid rules", function()
     local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
     local function first(rules)
       local file = program { ra = 16, rules = X86_RULES, rules, "", "" }
@@ -310,7 +310,7 @@ describe("a stack of registers and copied memory", function()
     end
   end)
 
-  it("is unwound by a state that is laid aside and taken up, and rules of the ABI for the others", function()
+  it("is unwound by rules that remember a state, and by the ABI's rules for other registers", function()
     -- Behind 0x10 bytes the frame is gone for a moment, behind 0x20 it is there again.
     local file = program { ra = 16, rules = X86_RULES,
       cfa_offset(0x18) .. "\x0a\x50" .. cfa_offset(8) .. "\x50\x0b", "", "" }
@@ -325,7 +325,7 @@ describe("a stack of registers and copied memory", function()
       bx = at("middle", 0x20) }, { at("outer", 0x20) } } }))
   end)
 
-  it("tells, once for a file, of rules that are not there or cannot be followed", function()
+  it("reports missing and invalid rules once for each file", function()
     local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
     local nowhere = program { ra = 16, rules = X86_RULES, string.char(CFA_EXPRESSION, 1) .. "\xff", "" }
     local notes
@@ -345,7 +345,7 @@ describe("a stack of registers and copied memory", function()
     assert.same({}, notes)
   end)
 
-  it("is unwound on arm64, by the link register and past signed addresses", function()
+  it("is unwound on arm64 by the link register and past signed addresses", function()
     local file = program { machine = AARCH64, ra = 30, rules = cfa(31, 0),
       "",                                              -- leaf: lr has it
       cfa_offset(0x20) .. saved(29, 4) .. saved(30, 3),
@@ -360,7 +360,7 @@ end)
 describe("an event with callchain", function()
   local function attr(spec) return assert(event.build(event.declare(spec, 1))).attr end
 
-  it("= \"dwarf\" asks for what perf record --call-graph dwarf asks for", function()
+  it("= \"dwarf\" requests the same as perf record --call-graph dwarf", function()
     for words, bytes in pairs { dwarf = 8192, ["dwarf,16384"] = 16384, ["dwarf,100"] = 104 } do
       local asked = attr { "cpu-clock", callchain = words }
       assert.equal(1 << 5 | 1 << 12 | 1 << 13, asked.sample_type & (1 << 5 | 1 << 12 | 1 << 13))
@@ -370,7 +370,7 @@ describe("an event with callchain", function()
     end
   end)
 
-  it("leaves the fields that are named beside it as they are", function()
+  it("does not change the fields that are set beside it", function()
     local asked = attr { "cpu-clock", callchain = "dwarf", sample_stack_user = 64, exclude_callchain_user = false,
                          sample_type = { "addr" } }
     assert.equal(64, asked.sample_stack_user)
