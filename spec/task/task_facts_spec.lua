@@ -52,7 +52,7 @@ local function tasks(story, spec)
 end
 
 describe("a task", function()
-  it("that was there before is as /proc says", function()
+  it("from before the session has the facts in /proc", function()
     proc(70, "dae mon)", 1, 500, "/usr/sbin/daemon", { [71] = "helper" })
     assert.same({
       { tid = 70, pid = 70, ppid = 1, comm = "dae mon)", exe = "/usr/sbin/daemon", start = 5000 * MS },
@@ -60,19 +60,19 @@ describe("a task", function()
     }, (tasks { sample(70), sample(71, 70) }))
   end)
 
-  it("that is forked has a parent, a start, and the program of its parent", function()
+  it("that is forked has a parent, a start and its parent's program", function()
     proc(70, "sh", 1, 500, "/bin/sh")
     assert.same({ { tid = 80, pid = 80, ppid = 70, comm = "sh", exe = "/bin/sh", start = 12345 } },
       (tasks { fork(80, 70, 12345), sample(80) }))
   end)
 
-  it("that is a thread has its process's parent and program, and a start of its own", function()
+  it("that is a thread has its process's parent and program, and its own start", function()
     proc(70, "server", 1, 500, "/bin/server")
     assert.same({ { tid = 72, pid = 70, ppid = 1, comm = "server", exe = "/bin/server", start = 99 } },
       (tasks { fork(72, 70, 99, 70), sample(72, 70) }))
   end)
 
-  it("that executes another program keeps its parent and start; the program is what is mapped first", function()
+  it("that executes another program keeps parent and start; the first mapping names it", function()
     proc(70, "sh", 1, 500, "/bin/sh")
     assert.same({
       { tid = 80, pid = 80, ppid = 70, comm = "ls", start = 9 },
@@ -81,7 +81,7 @@ describe("a task", function()
         sample(80) }))
   end)
 
-  it("that executes has the program /proc tells of, unless it has another name by then", function()
+  it("that executes has the program in /proc, unless its name has changed again", function()
     proc(70, "sh", 1, 500, "/bin/sh")
     local function is(name, exe)
       return function() k.files["/proc/80/comm"], k.links["/proc/80/exe"] = name .. "\n", exe end
@@ -91,7 +91,7 @@ describe("a task", function()
     assert.same({ "ls", "/bin/ls" }, { seen[2].comm, seen[2].exe })
   end)
 
-  it("is not taken for the one that had its number before", function()
+  it("is not confused with an earlier task of the same number", function()
     proc(70, "sh", 1, 500, "/bin/sh")
     proc(90, "old", 1, 700, "/bin/old")
     assert.same({ "old 1 /bin/old", "old 1 /bin/old", "sh 70 /bin/sh" }, (function()
@@ -109,7 +109,7 @@ describe("a task", function()
     assert.same({ tid = 70, pid = 70, ppid = 1, comm = "one", start = 5000 * MS }, seen[1])
   end)
 
-  it("that begins while /proc is read, or before our records tell of it, is found", function()
+  it("that begins while /proc is read, or before its first record, is found", function()
     proc(70, "sh", 1, 500, "/bin/sh")
     local first, lists = k.hooks.list, 0
     k.hooks.list = function(path)
@@ -127,7 +127,7 @@ describe("a task", function()
     assert.same({ "second", 70, "later", 70 }, { seen[1].comm, seen[1].ppid, seen[2].comm, seen[2].ppid })
   end)
 
-  it("is asked for by its number: nil where nothing is known of it", function()
+  it("is found by its number, and is nil if unknown", function()
     proc(70, "sh", 1, 500, "/bin/sh")
     local idle, sh, nobody, early
     local s = perfev.session { duration = "10ms", all_cpus = true }
@@ -142,7 +142,7 @@ describe("a task", function()
     assert.has_error(function() s:task "70" end, "task: the number of a thread")
   end)
 
-  it("that no record told of is looked up once: a thread by its number alone, too", function()
+  it("without a record is looked up once, also a thread by its number alone", function()
     local thread
     local s = perfev.session { duration = "10ms", all_cpus = true }
     s:event { switch = function() end }
@@ -156,11 +156,11 @@ describe("a task", function()
     assert.same({ tid = 71, pid = 70, ppid = 1, comm = "worker", exe = "/bin/sh" }, thread)
   end)
 
-  it("of which nothing is known has numbers, and the name that r.comm has", function()
+  it("without any facts has its numbers and the name of r.comm", function()
     assert.same({ { tid = 4712, pid = 4711, comm = ":4712" } }, (tasks { sample(4712, 4711) }))
   end)
 
-  it("is a table of one's own, and no key of an aggregator", function()
+  it("is a separate table, and cannot be a key of an aggregator", function()
     local seen = tasks { sample(7), comm(7, "new"), sample(7) }
     assert.same({ ":7", "new" }, { seen[1].comm, seen[2].comm })
     local s = perfev.session { all_cpus = true }
@@ -170,7 +170,7 @@ describe("a task", function()
 end)
 
 describe("a recording's task", function()
-  it("is as its records tell, and nothing is looked up here", function()
+  it("has the facts in its records, and nothing is looked up on this machine", function()
     perfev.hooks.clear()
     local b, time = perfdata.new { events = { { ids = { 1 }, attr = {
       type = 1, config = 0, sample_type = { "tid", "time", "identifier" }, sample_id_all = true, comm = true,

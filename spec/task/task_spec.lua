@@ -33,31 +33,31 @@ end
 local function exit(tid) return { "exit", { pid = tid, ppid = 1, tid = tid, ptid = 1, time = 1 } } end
 
 describe("a task's name", function()
-  it("follows COMM, before and after", function()
+  it("follows COMM records, but not before they arrive", function()
     assert.same({ ":7", "one", "two" }, (comms { sample(7), comm(7, "one"), sample(7), comm(7, "two"), sample(7) }))
   end)
 
-  it("is its parent's after a FORK, until it gets its own", function()
+  it("is its parent's after a FORK, until its own COMM", function()
     assert.same({ "sh", "ls", "sh" },
       (comms { comm(7, "sh"), fork(8, 7), sample(8), comm(8, "ls"), sample(8), sample(7) }))
   end)
 
-  it("is each thread's own", function()
+  it("is separate for each thread", function()
     assert.same({ "main", "main", "worker", "main" },
       comms { comm(7, "main"), sample(7), fork(8, 7, 7), sample(8, 7), comm(8, "worker", 7), sample(8, 7), sample(7) })
   end)
 
-  it("stays for the records that come after its EXIT", function()
+  it("remains for records after its EXIT", function()
     assert.same({ "gone" }, (comms { comm(7, "gone"), exit(7), sample(7) }))
   end)
 
-  it("is another's when its tid is born again", function()
+  it("changes when its tid is reused", function()
     assert.same({ "old", "new", "newer" }, comms {
       comm(7, "old"), comm(9, "new"), sample(7), exit(7), fork(7, 9), sample(7), comm(7, "newer"), sample(7),
     })
   end)
 
-  it("is in order across CPUs: a sample written before a COMM elsewhere has the old name", function()
+  it("follows the order of time across CPUs: a sample before a COMM has the old name", function()
     local story = { comm(7, "old"), sample(7), comm(7, "new"), sample(7) }
     for i, step in ipairs(story) do step.cpu = i % 2 + 1 end
     assert.same({ "old", "new" }, comms(story))
@@ -67,7 +67,7 @@ describe("a task's name", function()
     assert.same({ "swapper", ":4711", ":-1" }, (comms { sample(0), sample(4711), sample(-1) }))
   end)
 
-  it("is looked up in /proc where no record told it, before the run and during it", function()
+  it("is read from /proc without a record, before the run and during it", function()
     k.files["/proc/70/task/70/comm"] = "daemon\n"
     k.files["/proc/70/task/71/comm"] = "helper\n"
     assert.same({ "daemon", "helper" }, (comms { sample(70), sample(71, 70) }))
@@ -77,7 +77,7 @@ describe("a task's name", function()
     assert.same({ "late" }, (comms { sample(88) }))
   end)
 
-  it("is a kworker's without the work at hand, which /proc alone tells", function()
+  it("is a kworker's without the current work, which only /proc shows", function()
     k.files["/proc/70/task/70/comm"] = "kworker/u8:3-events_unbound\n"
     k.files["/proc/71/task/71/comm"] = "kworker/1:0H+kblockd\n"
     k.files["/proc/72/task/72/comm"] = "kworker/R-netns\n"
@@ -85,17 +85,17 @@ describe("a task's name", function()
       (comms { sample(70), sample(71), sample(72) }))
   end)
 
-  it("may hold anything but a NUL, and is 15 bytes at most", function()
+  it("may contain any byte except NUL, and has at most 15 bytes", function()
     assert.same({ "a b\n\27[31m\xff", "fifteen bytes !" },
       comms { comm(7, "a b\n\27[31m\xff"), sample(7), comm(7, "fifteen bytes !"), sample(7) })
   end)
 
-  it("of the child of a parent that nobody knows is looked up, too", function()
+  it("of a child with an unknown parent is read from /proc, too", function()
     k:after(MS, function() k.files["/proc/8/task/8/comm"] = "child\n" end)
     assert.same({ "child" }, (comms { fork(8, 7), sample(8) }))
   end)
 
-  it("is looked up once, though nobody knows it", function()
+  it("is looked up only once if unknown", function()
     local story = {}
     for i = 1, 50 do story[i] = sample(4711) end
     comms(story)
@@ -104,7 +104,7 @@ describe("a task's name", function()
     assert.is_true(n <= 1, n)
   end)
 
-  it("is on every record that has a tid, and a COMM record has its own", function()
+  it("is part of every record with a tid, and a COMM record has its own", function()
     local seen = {}
     local s = perfev.session { duration = "300ms" }
     s:event { switch = function(r) seen[#seen + 1] = r.comm end, comm = function(r) seen[#seen + 1] = r.comm end,
@@ -119,7 +119,7 @@ describe("a task's name", function()
     assert.same({ "name", "name", "name" }, seen)
   end)
 
-  it("is kept for the last 4,096 that exited, and for no more", function()
+  it("is kept for the last 4,096 tasks that exited, and for no more", function()
     local seen, forgotten = {}, {}
     local s = perfev.session { duration = "1s", buffer = "4M", cpus = { 0 } }
     s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true, sample = function(r)
@@ -140,7 +140,7 @@ describe("a task's name", function()
     assert.equal(905, seen[4096])
   end)
 
-  it("survives a hundred thousand births, deaths and renamings of few tids", function()
+  it("is right after a hundred thousand starts, exits and renamings of few tids", function()
     math.randomseed(1)
     local names, wrong, n = {}, 0, 0
     local s = perfev.session { duration = "1s", buffer = "32M", cpus = { 0 } }
