@@ -25,7 +25,7 @@ local declaration = {
 }
 
 describe("perfev.args without a runner", function()
-  it("gives every option its value by its long name", function()
+  it("stores every option under its long name", function()
     local opt = with_words({ "-p", "--top", "3", "--every=500ms", "--room", "2M", "--ratio", "0.5",
       "--order", "name", "ev", "a", "b" }, declaration)
     assert.same({ per_process = true, top = 3, every = 500000000, room = 2 << 20, ratio = 0.5,
@@ -33,13 +33,13 @@ describe("perfev.args without a runner", function()
     assert.equal("integer", math.type(opt.top))
   end)
 
-  it("gives defaults, converted, and false for a switch that was not set", function()
+  it("applies defaults, converted, and false for a switch that is not set", function()
     local opt = with_words({ "ev" }, declaration)
     assert.same({ per_process = false, top = 10, every = 1000000000, order = "time", event = "ev",
       files = {} }, opt)
   end)
 
-  it("makes an argument with a default, or not required, one that may be left out", function()
+  it("makes an argument optional if it has a default or is not required", function()
     local spec = { { "first", default = "x" }, { "second", required = false } }
     assert.same({ first = "x" }, with_words({}, spec))
     assert.same({ first = "a", second = "b" }, with_words({ "a", "b" }, spec))
@@ -50,16 +50,16 @@ describe("perfev.args without a runner", function()
     assert.same({ pair = { 1, 2 }, rest = { "x" } }, with_words({ "--pair", "1", "2", "x" }, spec))
   end)
 
-  it("lets a positional value begin with a dash after --", function()
+  it("accepts a positional value that begins with a dash after --", function()
     assert.same({ x = "-v" }, with_words({ "--", "-v" }, { { "x" } }))
   end)
 
-  it("needs no command line when nothing is required", function()
+  it("needs no command line if nothing is required", function()
     assert.same({ v = false }, with_words(nil, { { "-v" } }))
     assert.has_error(function() with_words(nil, { { "event" } }) end)
   end)
 
-  it("lists the values of an option that may be given again; else the last one counts", function()
+  it("collects the values of a repeatable option; otherwise the last value applies", function()
     local spec = { { "-e --event", many = true }, { "-n", type = "integer", many = true, default = { 3 } } }
     assert.same({ event = { "a", "b,c" }, n = { 3 } }, with_words({ "-e", "a", "--event", "b,c" }, spec))
     assert.same({ event = {}, n = { 1, 2 } }, with_words({ "-n1", "-n", "2" }, spec))
@@ -84,7 +84,7 @@ describe("perfev.args without a runner", function()
     return r
   end
 
-  it("prints its help and leaves with 0", function()
+  it("prints its help and exits with 0", function()
     local r = script { "--help" }
     assert.equal(0, r.code)
     assert.is_truthy(r.out:find("counts", 1, true))
@@ -93,7 +93,7 @@ describe("perfev.args without a runner", function()
     assert.equal("", r.err)
   end)
 
-  it("says what is wrong and leaves as argparse does", function()
+  it("reports an error and exits as argparse does", function()
     local r = script { "--top", "x", "ev" }
     assert.equal(1, r.code)
     assert.is_truthy(r.err:find("option '--top': 'x' is not a whole number", 1, true), r.err)
@@ -118,9 +118,9 @@ describe("a declaration", function()
     { "declares a name once", { { "--a-b" }, { "a_b" } } },
     { "has a default of its type", { { "--top", type = "integer", default = 1.5 } } },
     { "has a default that can be read", { { "--top", type = "duration", default = "soon" } } },
-    { "has counts of values that mean something", { { "--top", args = "many" } } },
+    { "has valid counts of values", { { "--top", args = "many" } } },
     { "has no option with an optional value", { { "--top", args = "?" } } },
-    { "lets nothing with a default be given again", { { "--top", type = "integer", default = 1, many = true } } },
+    { "has no default if repeatable", { { "--top", type = "integer", default = 1, many = true } } },
   }
   for _, case in ipairs(wrong) do
     it(case[1], function()
@@ -130,7 +130,7 @@ describe("a declaration", function()
     end)
   end
 
-  it("that is wrong is blamed on the line that wrote it", function()
+  it("with a mistake is reported at its own line", function()
     local here = debug.getinfo(1, "l").currentline
     local ok, why = pcall(function()
       args { { "--top", type = "int" } }
@@ -140,7 +140,7 @@ describe("a declaration", function()
     assert.is_truthy(why:find(("args_spec.lua:%d: "):format(here + 2), 1, true), why)
   end)
 
-  it("tells its usage, options first", function()
+  it("lists its usage, options first", function()
     assert.same({ "[-p]", "[--top N]", "[--every EVERY]", "[--room ROOM]", "[--ratio RATIO]",
       "[--order ORDER]", "EVENT", "[FILES...]" }, args.usage(args.check(declaration)))
     assert.same({ "--must MUST", "[ONE]", "MORE [MORE...]" }, args.usage(args.check {
@@ -149,7 +149,7 @@ describe("a declaration", function()
     }))
   end)
 
-  it("shows a default in its help as it was written", function()
+  it("shows a default in its help as in the source", function()
     local help = args.new_parser "x"
     args.add(help, args.check {
       { "--slot", type = "duration", default = "10ms" }, { "--room", type = "size", default = "2M" },
@@ -161,7 +161,7 @@ describe("a declaration", function()
     end
   end)
 
-  it("may leave options without a key: a switch by its only letter", function()
+  it("may contain options without a key: a switch with a single letter", function()
     assert.same({ v = true }, with_words({ "-v" }, { { "-v" } }))
   end)
 end)
@@ -169,7 +169,7 @@ end)
 describe("under a runner", function()
   after_each(function() args.parse = nil end)
 
-  it("the runner parses what was checked", function()
+  it("the runner parses the checked declaration", function()
     local seen
     args.parse = function(declared)
       seen = declared

@@ -20,14 +20,14 @@ end
 describe("a command line", function()
   local words = { "ls", "-d", "a b", "", "x\27[1m" }
 
-  it("is read from the stack of a program of 64 or of 32 bits", function()
+  it("is read from the stack of a 64-bit or a 32-bit program", function()
     for _, gap in ipairs { 0, 16, 5000 } do
       assert.same(words, exec_arguments.on_stack(sample_of(words, 2, gap)))
       assert.same(words, exec_arguments.on_stack(sample_of(words, 1, gap)))
     end
   end)
 
-  it("is none where the copy of the stack ends before it, wherever that is", function()
+  it("is nil if the copy of the stack is cut before its end, at any length", function()
     local whole = #sample_of(words, 2, 40).stack_user
     for kept = 0, whole - 1 do assert.is_nil(exec_arguments.on_stack(sample_of(words, 2, 40, kept)), kept) end
     assert.is_nil(exec_arguments.on_stack { regs_user = { abi = 2, sp = 1 } })
@@ -35,7 +35,7 @@ describe("a command line", function()
     assert.is_nil(exec_arguments.on_stack {})
   end)
 
-  it("is read from /proc, unless the process has ended or is another program by now", function()
+  it("is read from /proc, unless the process has ended or has executed another program", function()
     local k = sim.new { cpus = "0" }
     k.files["/proc/7/cmdline"], k.files["/proc/7/comm"] = "ls\0-d\0a b\0\0", "ls\n"
     k.files["/proc/8/cmdline"], k.files["/proc/8/comm"] = "", "zombie\n"
@@ -47,7 +47,7 @@ describe("a command line", function()
     end)
   end)
 
-  it("is shown escaped, its words told apart, and not without end", function()
+  it("is printed escaped, with words separated, and with a limited length", function()
     assert.equal('ls -d "a b" "" x\\x1b[1m', exec_arguments.text(words))
     local long = exec_arguments.text { "echo", ("x"):rep(1000), "y", ("z"):rep(1000), "never" }
     assert.equal("echo " .. ("x"):rep(1000) .. " y ...", long)

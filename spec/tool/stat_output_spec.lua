@@ -20,8 +20,8 @@ local function printed(f)
   return table.concat(lines, "\n")
 end
 
-describe("what is counted when nothing is said", function()
-  it("has a CPU's stalls where the CPU tells of them", function()
+describe("the default list of events", function()
+  it("includes a CPU's stalls if the CPU has events for them", function()
     local k = sim.new { world = "amd" }
     perfev.hooks.with(k.hooks, function()
       assert.matches(",cycles,instructions,branches,", stat.default())
@@ -43,7 +43,7 @@ describe("a list of events", function()
     assert.same({ { "a", "b" }, { "a" }, { "a", "c" } }, stat.parse "a,b,a,a,c") -- a counter has a name once
   end)
 
-  it("is refused by the user's own words", function()
+  it("is refused in the user's own words", function()
     for text, at in pairs { ["a,,b"] = "a,,b", ["{a"] = "{a", ["{a,{b}}"] = "{a,{b}}", ["{a}b"] = "b", ["a}"] = "}" } do
       local units, why = stat.parse(text)
       assert.is_nil(units)
@@ -59,7 +59,7 @@ describe("a metric", function()
     return value and format:format(value):gsub("^ +", "") .. " " .. unit
   end
 
-  it("is there when the events it needs are", function()
+  it("is printed if the events it needs are counted", function()
     local values = { ["task-clock"] = 5e8, cycles = 1e9, branches = 1000, ["cache-references"] = 0 }
     assert.equal("0.500 CPUs utilized", text(row("task-clock", 5e8), values))
     assert.equal("2.000 GHz", text(row("cycles", 1e9), values))
@@ -98,7 +98,7 @@ describe("a line", function()
     row("cs", nil), row("cpu-migrations", 3, { spread = 12.345 }),
   }
 
-  it("for people has perf stat's columns", function()
+  it("for people has the same columns as perf stat", function()
     assert.equal([[
               0.70 msec task-clock                       #    0.700 CPUs utilized
                 49      page-faults:u                    #   70.000 K/sec                    (50.00%)
@@ -108,7 +108,7 @@ describe("a line", function()
       printed(function() stat.write(stat.writer(), rows, 1e6) end))
   end)
 
-  it("of a PMU's event has the value scaled, and its unit", function()
+  it("of a PMU's event shows the scaled value and its unit", function()
     local joules = { scale = 2.3283064365386962890625e-10, unit = "Joules" }
     local scaled = {
       row("power/energy-pkg/", 2^33, joules), row("imc/data_read/", 32768, { scale = 1.0, unit = "MiB" }),
@@ -125,7 +125,7 @@ describe("a line", function()
       printed(function() stat.write(stat.writer(true), { scaled[1] }, 1e6) end))
   end)
 
-  it("of a CPU begins with it, and is held against what that CPU counted", function()
+  it("of a CPU begins with it, and its ratios refer to that CPU's counts", function()
     local two = {
       row("cycles", 2e9, { cpu = 0 }), row("cycles", nil, { cpu = 13 }), row("instructions", 1e9, { cpu = 0 }),
       row("instructions", 3e9, { cpu = 13 }), row("stalled-cycles-backend", 5e8, { cpu = 0 }),
@@ -144,19 +144,19 @@ CPU0                500000000      stalled-cycles-backend           #   25.00% b
       printed(function() stat.write(stat.writer(true), { two[4] }, 1e6) end))
   end)
 
-  it("of instructions is followed by what stalling cost", function()
+  it("of instructions is followed by the stalled cycles for each instruction", function()
     local text = printed(function()
       stat.write(stat.writer(), { row("stalled-cycles-backend", 50), row("instructions", 100) }, 1e6)
     end)
     assert.matches("\n" .. (" "):rep(57) .. "#    0%.50  stalled cycles per insn$", text)
   end)
 
-  it("of an interval begins with the time", function()
+  it("of an interval begins with its time", function()
     assert.equal("     0.100000005                 49      page-faults",
       printed(function() stat.write(stat.writer(), { row("page-faults", 49) }, 1e6, 100000005) end))
   end)
 
-  it("of CSV has perf stat's fields", function()
+  it("of CSV has the same fields as perf stat", function()
     assert.equal("0.70;msec;task-clock;100;100.00;0.700;CPUs utilized\n49;;page-faults:u;50;50.00;70.000;K/sec\n"
       .. "<not supported>;;cycles;100;100.00;;\n<not counted>;;cs;100;100.00;;\n"
       .. "3;;cpu-migrations;12.35%;100;100.00;4.286;K/sec",
@@ -164,14 +164,14 @@ CPU0                500000000      stalled-cycles-backend           #   25.00% b
     assert.matches("^0.70\tmsec\ttask%-clock\t", printed(function() stat.write(stat.writer(nil, "\\t"), rows, 1e6) end))
   end)
 
-  it("of JSON is an object, whatever the name", function()
+  it("of JSON is a valid object for any name", function()
     assert.equal('{"interval" : 0.000000007, "counter-value" : "3.000000", "unit" : "", "event" : "a\\"b", '
       .. '"event-runtime" : 100, "pcnt-running" : 100.00, "metric-value" : 0.000000, "metric-unit" : ""}',
       printed(function() stat.write(stat.writer(true), { row('a"b', 3) }, 1e6, 7) end))
   end)
 end)
 
-describe("running it", function()
+describe("a run of perfl stat", function()
   local k
   before_each(function()
     k = sim.new { cpus = "0" }
@@ -179,7 +179,7 @@ describe("running it", function()
   end)
   after_each(function() perfev.hooks.clear() end)
 
-  it("so many times makes a session like the first for each, and one table of all", function()
+  it("with repetitions makes an equal session for each, and one table of all", function()
     local s = perfev.session { all_cpus = true, duration = "1s" }
     local seen, taken = {}, { 10, 20, 30 }
     stat.run({ ["repeat"] = 3 }, stat.writer(nil, ","), s, function(one, finished)
@@ -193,7 +193,7 @@ describe("running it", function()
     assert.same({}, k:leaks())
   end)
 
-  it("leaves out the run that was interrupted", function()
+  it("leaves out an interrupted repetition", function()
     local going = true
     local s = perfev.session { all_cpus = true, duration = "1s" }
     s._keep_going = function() return going or "signal" end
@@ -209,7 +209,7 @@ describe("running it", function()
     assert.equal(3, seen)
   end)
 
-  it("makes rows of counters, in their order", function()
+  it("prints rows in the order of the counters", function()
     local c = perfev.counter { "page-faults", { "cs", optional = true }, tid = 7 }
     local g = perfev.group { "cpu-clock", tid = 7 }
     c:member("cs").error = "no"
@@ -223,7 +223,7 @@ describe("running it", function()
     assert.same({ true, 0, false }, { rows[1].supported, rows[1].value, rows[2].supported })
   end)
 
-  it("makes one row of the CPUs of a core, where the event says percore", function()
+  it("prints one row for the CPUs of a core for an event with percore", function()
     k = sim.new { cpus = "0-3" }
     for cpu = 0, 3 do
       local topology = ("/sys/devices/system/cpu/cpu%d/topology/"):format(cpu)
@@ -249,7 +249,7 @@ describe("running it", function()
     end)
   end)
 
-  it("makes a row of each CPU that has the event", function()
+  it("prints a row for each CPU that has the event", function()
     perfev.hooks.with(sim.new().hooks, function()
       local c = perfev.counter { "page-faults", { "duration_time", optional = "unsupported" }, "cs", all_cpus = true }
       c:member("cs").found.cpus = { 1 }
