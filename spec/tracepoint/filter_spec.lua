@@ -26,7 +26,7 @@ local function refused(text)
 end
 
 describe("a filter", function()
-  it("that the kernel takes is taken", function()
+  it("is accepted if the kernel accepts it", function()
     for _, text in ipairs {
       "prev_pid == 1", "prev_pid==1", " prev_pid == 1 ", "prev_pid == 1\n", "!(prev_pid == 1)", "!prev_pid == 1",
       "((prev_pid == 1))", "prev_pid >= 1&&prev_pid<=5", "prev_pid == 1 || prev_pid > 3 && !(common_pid < 4)",
@@ -69,7 +69,7 @@ describe("a filter", function()
     { "prev_pid == 1\1", "a filter cannot contain a control byte", 14, 1 },
   }
   for _, case in ipairs(cases) do
-    it(("'%s' is refused, with a caret under what is wrong"):format((case[1]:gsub("%c", "?"))), function()
+    it(("'%s' is refused, with a caret under the mistake"):format((case[1]:gsub("%c", "?"))), function()
       local why = assert(refused(case[1]), "it was taken")
       assert.is_not_nil(why:find(case[2], 1, true), why)
       local shown, caret = why:match "\n  | ([^\n]*)\n  | ([^\n]*)\n"
@@ -78,7 +78,7 @@ describe("a filter", function()
     end)
   end
 
-  it("is corrected where it is known what was meant", function()
+  it("is corrected if the intention is known", function()
     assert.matches("\n  try: prev_pid == 1 || prev_pid == 2$", refused "prv_pid == 1 || prev_pid == 2")
     assert.matches('\n  try: prev_comm == "bash" && prev_pid == 2$', refused "prev_comm == bash && prev_pid == 2")
     assert.matches("\n  try: prev_pid == 7$", refused "prev_pid == '7'")
@@ -90,7 +90,7 @@ describe("a filter", function()
     assert.matches("\n  try: perfl list %-v sched:sched_switch$", refused "prev_comm = bash and 7")
   end)
 
-  it("that is refused is told with all fields and their types, the common ones last", function()
+  it("that is refused is reported with all fields and their types, the common ones last", function()
     local why = refused "x == 1"
     assert.matches("fields: char prev_comm%[16%], pid_t prev_pid, __data_loc char%[%] filename", why)
     assert.matches("cpumask_t cpus, unsigned short common_type, .*int common_pid, CPU, cpu, COMM, comm try:",
@@ -98,22 +98,22 @@ describe("a filter", function()
     for line in why:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
   end)
 
-  it("is shown around the fault where it is long", function()
+  it("is shown around the mistake if it is long", function()
     local long = ("prev_pid == 1 || "):rep(40) .. "prv_pid == 1" .. (" || prev_pid == 1"):rep(40)
     local shown, caret = refused(long):match "\n  | ([^\n]*)\n  | ([^\n]*)\n"
     assert.is_true(#shown <= 90)
     assert.equal("prv_pid", shown:sub(caret:find "%^+"))
   end)
 
-  it("has at most a page's bytes", function()
+  it("has at most the bytes of one page", function()
     assert.matches("has at most 4095 bytes, this one has 4098", refused("prev_pid == 1" .. (" "):rep(4085)))
   end)
 
-  it("is left to the kernel where the format tells nothing", function()
+  it("is left to the kernel if the format lists no fields", function()
     assert.is_true(filter.check("x:y", "what == ever", "name: y\nformat:\n"))
   end)
 
-  it("ends for every text of few letters, and with a sentence", function()
+  it("is accepted or refused with a remedy for every random text of few words", function()
     math.randomseed(7)
     local letters = { "prev_pid", "prev_comm", "prv_pid", "==", "=", "and",
                       "&&", "||", "(", ")", "!", "1", "'x'", " ", "~", "&", "x", "\"" }

@@ -147,7 +147,7 @@ end
 
 describe("a print format", function()
   for _, print_fmt in ipairs(prints) do
-    it("prints what libtraceevent does: " .. print_fmt:sub(1, 60), function()
+    it("prints the same as libtraceevent: " .. print_fmt:sub(1, 60), function()
       if not traceevent then return pending(why_not) end
       math.randomseed(21)
       for round = 1, 42 do
@@ -176,12 +176,12 @@ describe("a print format", function()
   end
 
   for _, case in ipairs(misread) do
-    it("means what it means in C: " .. case[1]:sub(1, 60), function()
+    it("has the same meaning as in C: " .. case[1]:sub(1, 60), function()
       assert.equal(case[2], tostring(core.payload("room", FORMAT .. case[1] .. "\n", plain(case.d))))
     end)
   end
 
-  it("that is not understood is said to be so, with every field", function()
+  it("that is not understood is reported as such, with every field", function()
     for _, print_fmt in ipairs(not_understood) do
       assert.matches("^%[FAILED TO PARSE%] a=3 b=%-2 c=7 ",
         tostring(core.payload("room", FORMAT .. print_fmt .. "\n", plain())))

@@ -29,7 +29,7 @@ local function bytes_of(order) return string.pack(order .. "I2I2i4i4i4i8i8i8i8i8
   table.unpack(WORDS)) end
 
 describe("an argument of a system call", function()
-  it("has the width and the sign of its type, in either byte order", function()
+  it("has the width and the sign of its type in both byte orders", function()
     for order, is_big in pairs { ["<"] = false, [">"] = true } do
       local args = assert(core.payload("syscalls", format_text "sys_enter_a", bytes_of(order), { big_endian = is_big }))
       for name, value in pairs(VALUES) do assert.equal(value, args[name], name) end
@@ -37,7 +37,7 @@ describe("an argument of a system call", function()
     end
   end)
 
-  it("is a word in the payload of any other event", function()
+  it("is a word in the payload of every other event", function()
     local args = assert(core.payload("other", format_text "enter_a", bytes_of "<", { big_endian = false }))
     assert.equal(0xffffff9c, args.dfd)
     assert.equal(WORDS[2], args.fd)
@@ -59,7 +59,7 @@ describe("an argument of a system call", function()
     after_each(function() os.remove(path) end)
 
     for _, endian in ipairs { "little", "big" } do
-      it(("is the same to callbacks, aggregators, conditions and lines, %s-endian"):format(endian), function()
+      it(("is equal in callbacks, aggregators, conditions and lines, %s-endian"):format(endian), function()
         record(endian, 1)
         local seen, passed = {}, nil
         local s <close> = perfev.session { input = path }
@@ -82,7 +82,7 @@ describe("an argument of a system call", function()
       end)
     end
 
-    it("is printed so by perfl: signed, and pointers in hexadecimal", function()
+    it("is printed by perfl with its sign, and pointers in hexadecimal", function()
       record("little", 2)
       local text = run { run.perfl, "dump", "-n", "1", "-t", "sample", path }.out
       assert.matches("dfd=%-100 fd=3 mode=33188 offset=%-1 path=0x7ffd00001000 flags=18446744073709551614 clock=%-5\n",
@@ -112,7 +112,7 @@ describe("an argument of a system call", function()
     return assert(load("return " .. code))()
   end
 
-  it("is let through by the kernel's filter wherever its condition holds", function()
+  it("passes the kernel's filter whenever its condition is true", function()
     local fields = filters.fields(format_text "sys_enter_a")
     local literals = { 0, 1, 3, 4, -1, -100, 0xffffff9c, 0x81a4, 0x80000000, math.maxinteger, math.mininteger }
     local decided, held = 0, 0
@@ -151,7 +151,7 @@ describe("an argument of a system call", function()
 end)
 
 describe("a number that its event prints in hexadecimal", function()
-  it("is a key in hexadecimal, of whatever width", function()
+  it("is a key in hexadecimal at any width", function()
     local forms = core.payload_forms(format_text("a", '"path=%p flags=0x%lx mode=%x xfd=0x%x", REC->path'))
     assert.same({ true, true, false, false }, { forms.path.hex, forms.flags.hex, forms.mode.hex, forms.fd.hex })
     assert.same({}, core.payload_forms "no format")

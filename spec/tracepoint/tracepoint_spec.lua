@@ -65,7 +65,7 @@ local function args_of(name)
 end
 
 describe("a payload's fields", function()
-  it("are read as declared", function()
+  it("have their declared values", function()
     local args = args_of "sched_switch"
     assert.equal("perf", args.prev_comm)
     assert.equal("migration/0", args.next_comm)
@@ -75,7 +75,7 @@ describe("a payload's fields", function()
     assert.equal("integer", math.type(args.next_prio))
   end)
 
-  it("are signed where the format says so, and only there", function()
+  it("are signed only if the format says signed", function()
     local args = payload({ "s8 a;8;1;1", "u8 b;9;1;0", "s16 c;10;2;1", "u16 d;12;2;0",
       "s32 e;16;4;1", "u32 f;20;4;0", "s64 g;24;8;1", "u64 h;32;8;0" },
       "\xff\xff" .. string.pack("<i2i2xxi4i4i8i8", -1, -1, -1, -1, -1, -1))
@@ -83,7 +83,7 @@ describe("a payload's fields", function()
       { args.a, args.b, args.c, args.d, args.e, args.f, args.g, args.h })
   end)
 
-  it("come in the format's order from pairs, without the common ones", function()
+  it("are listed by pairs in the format's order, without the common ones", function()
     assert.same({ "prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid",
       "next_prio" }, names_of(args_of "sched_switch"))
   end)
@@ -94,14 +94,14 @@ describe("a payload's fields", function()
       { args.common_type, args.common_flags, args.common_preempt_count, args.common_pid })
   end)
 
-  it("are tables of integers where they are arrays of numbers", function()
+  it("are tables of integers if they are arrays of numbers", function()
     assert.same({ 8, 0x7fff47ca3987, 1, 0xfd5359ca15aa1ab2, 0, 0x5618482ec730 },
       args_of("sys_enter").args)
     local args = payload({ "s16 pair[2];8;4;1" }, string.pack("<i2i2", -2, 3))
     assert.same({ -2, 3 }, args.pair)
   end)
 
-  it("are strings of bytes where they are arrays of bytes, zeros and all", function()
+  it("are strings if they are arrays of bytes, zeros included", function()
     assert.equal("\x7f\0\0\1", args_of("inet_sock_set_state").saddr)
     local args = payload({ "u8 mac[6];8;6;0", "struct in6_addr in6;16;16;0" },
       "\1\0\2\0\3\0xx" .. ("\0\7"):rep(8))
@@ -109,7 +109,7 @@ describe("a payload's fields", function()
     assert.equal(("\0\7"):rep(8), args.in6)
   end)
 
-  it("end at the first NUL where they are text", function()
+  it("end at the first NUL if they are text", function()
     local args = payload({ "char a[4];8;4;0", "char b[4];12;4;0" }, "ab\0dwxyz")
     assert.equal("ab", args.a)
     assert.equal("wxyz", args.b)
@@ -135,13 +135,13 @@ describe("a payload's fields", function()
     assert.same({ math.mininteger + 3 }, args.cpumask)
   end)
 
-  it("take all the rest where the format gives the last one no size", function()
+  it("extend to the end if the format gives the last field no size", function()
     local args = payload({ "char buf[];8;0;0", "u32 words[];8;0;0" }, "abcdefgh")
     assert.equal("abcdefgh", args.buf)
     assert.same({ 0x64636261, 0x68676665 }, args.words)
   end)
 
-  it("are nil, and <bad> in the text, where they lead outside", function()
+  it("are nil, and <bad> in the text, if they point outside", function()
     local fields = { "__data_loc char[] name;8;4;0", "int pid;12;4;1" }
     for _, loc in ipairs { 4 << 16 | 13, 0xffff << 16, 0xffff, 0xffffffff } do
       local args = payload(fields, string.pack("<I4i4", loc, 9),
@@ -152,14 +152,14 @@ describe("a payload's fields", function()
     end
   end)
 
-  it("may be longer or further away than any payload", function()
+  it("may have a length or an offset beyond any payload", function()
     local args = payload({ "int far;999999999;4;1", "char long[999999999];8;999999999;0" }, "abcd")
     assert.is_nil(args.far)
     assert.is_nil(args.long)
     assert.equal("[FAILED TO PARSE] far=<bad> long=<bad>", tostring(args))
   end)
 
-  it("are read in the other byte order", function()
+  it("are decoded from the other byte order", function()
     local fields = { "int a;8;4;1", "__data_loc char[] name;12;4;0", "u16 list[2];16;4;0" }
     local bytes = string.pack(">I2I1I1i4i4I4I2I2", 77, 0, 0, 42, -3, 3 << 16 | 20, 1, 2) .. "hi\0"
     local args = assert(core.payload("room", format(fields, '"%s %d", __get_str(name), REC->a'),
@@ -169,7 +169,7 @@ describe("a payload's fields", function()
     assert.equal("hi -3", tostring(args))
   end)
 
-  it("have the long of the recording machine", function()
+  it("have the recording machine's size of long", function()
     local fields = { "__data_loc unsigned long[] list;8;4;0" }
     local bytes = string.pack("<I4I4I4", 8 << 16 | 12, 1, 2)
     assert.same({ 1, 2 }, payload(fields, bytes, nil, { long_size = 4 }).list)
@@ -178,7 +178,7 @@ describe("a payload's fields", function()
 end)
 
 describe("the payload view", function()
-  it("raises on a name the event lacks, with the nearest it has", function()
+  it("raises on a name that the event lacks, with the nearest valid name", function()
     local args = args_of "sched_switch"
     local function read(name) return function() return args[name] end end
     assert.error_matches(read "next_pdi",
@@ -194,7 +194,7 @@ describe("the payload view", function()
     assert.error_matches(function() return #args end, "perfev.args")
   end)
 
-  it("survives the collection of everything else", function()
+  it("survives the collection of all other objects", function()
     local case = case_of "kmalloc"
     local start, name = next(case.options.symbols)
     local args = core.payload("kmem", format_of "kmalloc", unhex(case.bytes),
@@ -203,7 +203,7 @@ describe("the payload view", function()
     assert.equal(case.text, tostring(args))
   end)
 
-  it("takes walks that are broken off, and two at a time", function()
+  it("supports iterations that are aborted or nested", function()
     local args, seen = args_of "sched_switch", {}
     for a in pairs(args) do
       for b in pairs(args) do
@@ -217,12 +217,12 @@ end)
 
 describe("a payload's text", function()
   for _, case in ipairs(golden) do
-    it("is perf script's for " .. case.system .. ":" .. case.name, function()
+    it("is the same as perf script's for " .. case.system .. ":" .. case.name, function()
       assert.equal(case.text, tostring(args_of(case.name)))
     end)
   end
 
-  it("has addresses for symbols and strings that nobody knows", function()
+  it("has addresses for symbols and strings without a known name", function()
     local case = case_of "hrtimer_start"
     local args = core.payload("timer", format_of "hrtimer_start", unhex(case.bytes))
     assert.matches("function=0xffffffff814352e0 ", tostring(args))
@@ -232,19 +232,19 @@ describe("a payload's text", function()
     assert.equal("ffffffff8281a8be", tostring(args))
   end)
 
-  it("lists the cpus of a mask", function()
+  it("lists the CPUs of a mask", function()
     local args = assert(core.payload("ipi", format_of "ipi_send_cpumask",
       HEAD .. string.pack("<I4xxxxI8I8I8", 8 << 16 | 32, 0, 0, 0x0d)))
     assert.matches("cpumask=0,2%-3 ", tostring(args))
   end)
 
-  it("is the fields' where a dynamic cpumask is empty", function()
+  it("prints the fields if a dynamic cpumask is empty", function()
     local args = assert(core.payload("ipi", format_of "ipi_send_cpumask",
       HEAD .. string.pack("<I4xxxxI8I8", 0, 0, 0)))
     assert.equal("cpumask=ARRAY[] callsite=0x0 callback=0x0", tostring(args))
   end)
 
-  it("is every field if the print format is not understood", function()
+  it("lists every field if the print format is not understood", function()
     local fields = { "char comm[8];8;8;0", "u8 mac[3];16;3;0", "long l;24;8;1", "u32 u;32;4;0",
       "unsigned long ul;40;8;0", "void *p;48;8;0", "s16 s;56;2;1" }
     local bytes = "name\0\0\0\0\1\2\3\0\0\0\0\0"
@@ -255,7 +255,7 @@ describe("a payload's text", function()
     end
   end)
 
-  it("reads hex dumps and arrays up to the length the payload gives, if that is inside", function()
+  it("reads hex dumps and arrays up to the payload's length, if that lies inside", function()
     local fields = { "u8 len;8;1;0", "__data_loc u8[] dyn;12;4;0", "u8 fix[4];16;4;0" }
     local print_fmt = '"%s %s %s", __print_hex(REC->fix, REC->len),'
       .. ' __print_array(__get_dynamic_array(dyn), REC->len, 1),'
@@ -269,7 +269,7 @@ describe("a payload's text", function()
     assert.equal("len=255 dyn=efgh fix=abcd", text(255))
   end)
 
-  it("takes no width from the payload that would shift printf's arguments", function()
+  it("lists the fields if a width in the payload would shift printf's arguments", function()
     local fields = { "int len;8;4;1", "char name[8];12;8;0" }
     local function text(len)
       return tostring(payload(fields, string.pack("<i4", len) .. "abcdefgh",
@@ -283,12 +283,12 @@ describe("a payload's text", function()
     assert.equal("len=-1 name=abcdefgh", tostring(args))
   end)
 
-  it("is as long as it is", function()
+  it("may be longer than 3,000 bytes", function()
     local args = payload({ "char a[3000];8;3000;0" }, ("x"):rep(3000), '"<%s>", REC->a')
     assert.equal("<" .. ("x"):rep(3000) .. ">", tostring(args))
   end)
 
-  it("stays inside a text without NUL at the payload's end", function()
+  it("stays within a text without NUL at the payload's end", function()
     local args = payload({ "__data_loc char[] name;8;4;0" }, string.pack("<I4", 4 << 16 | 12) .. "abcd",
       '"%s", __get_str(name)')
     assert.equal("abcd", tostring(args))
@@ -314,7 +314,7 @@ describe("a hostile format text", function()
     return message
   end
 
-  it("is refused with the line that is not understood", function()
+  it("is refused with the invalid line", function()
     assert.matches("room: .*at \"\"", refused "")
     assert.matches("no name, ID or field", refused "name: x\nID: 1\nformat:\n")
     assert.matches("ID is not a number at \"%-1\"", refused "name: x\nID: -1\n")
@@ -328,7 +328,7 @@ describe("a hostile format text", function()
     refused(format { "int " .. ("a"):rep(300) .. ";8;4;1" })
   end)
 
-  it("may have 512 fields, and not one more", function()
+  it("may have at most 512 fields", function()
     local fields = {}
     for i = 1, 508 do fields[i] = "int f" .. i .. ";8;4;1" end
     assert.equal(508, #names_of(payload(fields, "abcd")))
@@ -346,7 +346,7 @@ describe("a hostile format text", function()
     end
   end)
 
-  it("may have a print format that C does not allow, or one without end", function()
+  it("may have a print format that is invalid C or has no end", function()
     for _, print_fmt in ipairs {
       '"%s", __print_flags(REC->nope, "|", { 1, "a" })', '"%d", 1 / 0', '"%d", REC->a / REC->a',
       '"%d", REC->a / 1 / 0', '"%d", REC->a % (1 - 1)', '"%d", 7 / 00', '"%d", 7 / sizeof(REC->a)',
@@ -369,7 +369,7 @@ describe("a hostile format text", function()
     end
   end)
 
-  it("may be cut anywhere", function()
+  it("may be cut at any byte", function()
     for _, name in ipairs { "sched_switch", "sched_process_exec", "inet_sock_set_state" } do
       local text = format_of(name)
       for len = 0, #text do
@@ -379,7 +379,7 @@ describe("a hostile format text", function()
     end
   end)
 
-  it("may have been altered at random", function()
+  it("may have random changes", function()
     local seed = tonumber(os.getenv "SEED") or 20240229
     math.randomseed(seed)
     local pool = { "", "(", ")", "[", "]", "{", "}", ",", '"', "'", "%", "/ ", "0", "*", "->", "REC", "\n", "\t",
