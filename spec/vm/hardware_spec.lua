@@ -28,7 +28,7 @@ end
 local CYCLES = 4
 
 describe("cycles and instructions", function()
-  it("are counted, and half of the work is half of them", function()
+  it("are counted, and half of the work gives half of the count", function()
     requires("hardware", "hardware instructions")
     local c <close> = own { "instructions:u" }
     local function spent(times)
@@ -42,7 +42,7 @@ describe("cycles and instructions", function()
     assert.is_true(math.abs(whole / half - 2) < 0.1, whole / half)
   end)
 
-  it("go together in a group, at the rate that the machine has", function()
+  it("may form a group, at the machine's rate", function()
     requires("guest", "hardware", "hardware instructions")
     interrupts()
     local c <close> = own { "{cycles,instructions}" }
@@ -55,7 +55,7 @@ describe("cycles and instructions", function()
     assert.is_true(math.abs(cycles / instructions - CYCLES) < CYCLES * 0.15, cycles / instructions)
   end)
 
-  it("are scaled where forty share the PMU, and never inf or nan", function()
+  it("are scaled if forty events share the PMU, and are never inf or nan", function()
     requires("hardware", "hardware instructions")
     local list = {}
     for i = 1, 40 do list[i] = { i % 2 == 0 and "cycles:u" or "instructions:u", name = "e" .. i } end
@@ -115,7 +115,7 @@ describe("a counter's mapped page", function()
   end
 
   for _, event in ipairs { "instructions:u", "cycles:u", "cycles" } do
-    it(("returns for %s the same as read(2) before and after, including times"):format(event), function()
+    it(("has for %s the value of read(2) before and after, including times"):format(event), function()
       local most = INSTRUCTIONS * (event:find "cycles" and CYCLES or 1)
       allow "1"
       local calls = calls_of(event)
@@ -143,7 +143,7 @@ describe("a counter's mapped page", function()
     end)
   end
 
-  it("gives way to read(2) where nobody may read counters", function()
+  it("is replaced by read(2) if users may not read counters", function()
     if core.machine ~= "aarch64" then pending "not on arm64" end
     allow "0"
     assert.same({ "read" }, calls_of "instructions:u")
@@ -154,7 +154,7 @@ describe("sampling of the PMU", function()
   -- A shell that loops and does not fork.
   local LOOP = { "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done" }
 
-  it("by a fixed period has the count that the period predicts", function()
+  it("by a fixed period takes the number of samples that the period predicts", function()
     requires("sampling cycles")
     interrupts()
     local PERIOD, n, value = 5000000, 0, 0 -- QEMU checks for an overflow of instructions once a tick
@@ -169,7 +169,7 @@ describe("sampling of the PMU", function()
     assert.is_true(math.abs(n - expected) <= 2, ("%d samples, %d periods"):format(n, expected))
   end)
 
-  it("by frequency finds its period by itself, and the periods are what was counted", function()
+  it("by frequency adjusts its period, and the periods sum to the count", function()
     requires("sampling cycles")
     interrupts()
     local periods, values = {}, {}
@@ -191,7 +191,7 @@ describe("sampling of the PMU", function()
     assert.is_true(math.abs(counted - sum) <= most, ("%d counted, %d in periods"):format(counted, sum))
   end)
 
-  it("is refused where nothing is as precise, with what to do", function()
+  it("is refused for more precision than the PMU has, with a remedy", function()
     requires("sampling cycles")
     interrupts()
     local s <close> = perfev.session { tid = "self" }
@@ -203,7 +203,7 @@ describe("sampling of the PMU", function()
     assert.matches("\n%s+try: ", why)
   end)
 
-  it("of P is what the PMU has, and samples", function()
+  it("with P uses the PMU's best precision, and takes samples", function()
     requires("sampling cycles")
     interrupts()
     local n = 0
@@ -214,8 +214,8 @@ describe("sampling of the PMU", function()
   end)
 end)
 
-describe("perfl on the PMU", function()
-  it("stat: counts of hardware events, none of them not supported", function()
+describe("perfl on the PMU,", function()
+  it("stat: counts hardware events, and reports none as unsupported", function()
     requires("hardware", "hardware instructions")
     local r = run { run.perfl, "stat", "-x,", "--events", "cycles:u,instructions:u", "--", "true" }
     assert.equal(0, r.code, r.err)

@@ -58,7 +58,7 @@ local function opened(spec)
 end
 
 describe("this kernel", function()
-  it("opens what has nothing newer, with one note at most", function()
+  it("opens basic events with one note at most", function()
     requires("perf")
     for _, event in ipairs { "cpu-clock", "page-faults", "dummy" } do
       local ok, why, notes = opened { event, sample = function() end, mmap = function() end }
@@ -67,7 +67,7 @@ describe("this kernel", function()
     end
   end)
 
-  it("refuses each bit that it does not know, and the message names the bit and its kernel", function()
+  it("refuses each unknown bit, and the message names the bit and its kernel", function()
     requires("perf", "guest")
     -- distributions backport some of these
     for _, one in ipairs(newer()) do
@@ -84,7 +84,7 @@ end)
 
 describe("kernel.perf_event_paranoid", function()
   for _, level in ipairs { 3, 4 } do
-    it(("%d is told by an error and by doctor"):format(level), function()
+    it(("%d is named by the error and by doctor"):format(level), function()
       requires("guest", "perf", "root", "nobody")
       local before = assert(core.slurp(PARANOID)):match "%d+"
       write(PARANOID, level)
@@ -133,13 +133,13 @@ describe("a CPU that goes offline while a session runs", function()
     return table.concat(said, "\n"), seen, polls
   end
 
-  it("leaves what was recorded, is told, and nobody spins", function()
+  it("is reported; earlier records are kept, and the session does not spin", function()
     local said, _, polls = without_cpu1(function() write(ONLINE, "0") end)
     assert.is_true(polls < 200, polls)
     assert.matches("cpu 1 went offline: its records until then are included", said, 1, true)
   end)
 
-  it("and comes back is told of as well: its events do not", function()
+  it("and comes back is reported as well: its events do not come back", function()
     local said, seen = without_cpu1(function()
       write(ONLINE, "0")
       write(ONLINE, "1")
@@ -151,8 +151,8 @@ end)
 
 -- ---- cgroups ----
 
-describe("a cgroup2 below a root that hands down no controller", function()
-  it("says what to write where, and that helps", function()
+describe("a cgroup2 below a root that enables no controller", function()
+  it("is refused with a remedy that works", function()
     requires("guest", "perf", "root")
     local root = "/sys/fs/cgroup"
     local control = core.slurp(root .. "/cgroup.subtree_control")
@@ -239,7 +239,7 @@ describe("a probe of the kernel's function", function()
 end)
 
 describe("sigtrap", function()
-  it("on a watchpoint of arm64 is refused, as it would signal for ever", function()
+  it("on a watchpoint of arm64 is refused, because it would signal for ever", function()
     requires("perf")
     if core.machine ~= "aarch64" then pending "not on arm64" end
     local ok, why = opened { "mem:0x1000/4:w", sigtrap = true, remove_on_exec = true, sample = function() end }

@@ -14,14 +14,14 @@ local function counts(path)
 end
 
 describe("a recording", function()
-  it("made on another machine reads the same here", function()
+  it("from another machine has the same content here", function()
     requires("guest")
     local there = core.slurp "build/here.counts"
     if not there then pending "none was made where the guest was started" end
     assert.equal(there, counts "build/here.data")
   end)
 
-  it("made here is given back, with what is in it", function()
+  it("from here is returned with its content", function()
     requires("guest", "root", "tracefs")
     local r = run { run.perfl, "record", "-o", "/out/run.data", "-e", "raw_syscalls:sys_enter,page-faults", "-c", "1",
                     "-g", "--", "ls", "-R", "spec" }
