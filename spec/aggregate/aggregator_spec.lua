@@ -176,7 +176,7 @@ end
 
 local kinds = { "count", "sum", "avg", "min", "max", "stats", "hist", "linear" }
 
-describe("an aggregator is what plain Lua makes of the same values:", function()
+describe("an aggregator has the same values as a computation in plain Lua:", function()
   local list
   lazy_setup(function()
     math.randomseed(1)
@@ -187,7 +187,7 @@ describe("an aggregator is what plain Lua makes of the same values:", function()
   for _, kind in ipairs(kinds) do
     it(kind, function() assert_same(kind, feed(new(kind), list), list) end)
 
-    it(kind .. ", merged of two, cleared, and with more keys than it may have", function()
+    it(kind .. ", after merge(), clear() and an overflow of max_keys", function()
       math.randomseed(2)
       local first, second, both = stream(VALUES // 4), stream(VALUES // 4), {}
       table.move(first, 1, #first, 1, both)
@@ -206,7 +206,7 @@ describe("an aggregator is what plain Lua makes of the same values:", function()
   end
 
   for _, kind in ipairs(kinds) do
-    it(kind .. ", in the pieces that delta() gives, which merge into the whole", function()
+    it(kind .. ", in the parts from delta(), which merge into the whole", function()
       math.randomseed(3)
       local a, whole, all = new(kind), new(kind), {}
       for _ = 1, 8 do
@@ -253,7 +253,7 @@ describe("quantile", function()
     assert.equal(values[#values], a:quantile(1))
   end)
 
-  it("is exact below 128, and at the ends of what there is", function()
+  it("is exact below 128, and at the smallest and the largest value", function()
     local a = perfev.quantile {}
     for i = -127, 127 do a:add(i) end
     for i = 0, 254 do assert.equal(i - 127, a:quantile(i / 254)) end
@@ -264,7 +264,7 @@ describe("quantile", function()
     assert.equal(math.maxinteger, edges:quantile(1))
   end)
 
-  it("of few values is one of them: the least that so many are not above", function()
+  it("returns one of the added values, by nearest rank", function()
     local a = perfev.quantile {}
     for i = 1, 9 do a:add(i) end
     a:add(100)
@@ -279,7 +279,7 @@ describe("quantile", function()
     assert.same({ 7, 7, 7 }, { one:quantile(0), one:quantile(0.01), one:get().p50 })
   end)
 
-  it("says no quantile of a key that is not there, and none outside 0 .. 1", function()
+  it("returns nil for an unknown key, and refuses a quantile outside 0 .. 1", function()
     local a = perfev.quantile { by = "k" }
     assert.is_nil(a:quantile(0.5, "k"))
     assert.error_matches(function() a:quantile(1.5, "k") end, "0 %.%. 1")
@@ -313,7 +313,7 @@ describe("top", function()
     assert.is_nil(one:other())
   end
 
-  it("has in bounded memory the keys that are most, off by no more than it says, merged as well", function()
+  it("keeps the largest keys in bounded memory, within the reported error, also merged", function()
     math.randomseed(5)
     for _, max_keys in ipairs { 1, 7, 20, 100 } do
       local a, b, truth, sum = streams(max_keys, VALUES // 10)
@@ -326,14 +326,14 @@ describe("top", function()
     end
   end)
 
-  it("is count while there is room", function()
+  it("counts exactly while it has room for every key", function()
     math.randomseed(6)
     local a, b, truth = streams(65536, 2000)
     for k, value in a:merge(b):pairs() do assert.same({ count = truth[k], error = 0 }, value) end
     assert.equal(0, a:floor())
   end)
 
-  it("prints the first of its rows, and what it left out", function()
+  it("prints its first rows, and how many keys it left out", function()
     local a = perfev.top { by = "k", max_keys = 3, rows = 2 }
     for i = 1, 4 do a:add(i * 10, i) end
     local lines = {}
@@ -360,7 +360,7 @@ describe("an aggregator", function()
     assert.is_nil(a:get(2))
   end)
 
-  it("has sums that wrap as Lua's integers do, and means that do not", function()
+  it("wraps sums as Lua's integers do, but not means", function()
     local sum, avg = perfev.sum {}, perfev.avg {}
     for _ = 1, 3 do
       sum:add(math.maxinteger)
@@ -370,7 +370,7 @@ describe("an aggregator", function()
     for value in avg:pairs() do assert.equal(0x1p63, value) end
   end)
 
-  it("gives rows by value, ties by key, and the n first of them", function()
+  it("returns rows sorted by value, equal values by key, and the first n of them", function()
     local a = perfev.count { by = { "name", "n" } }
     for _, key in ipairs { { "b", 1 }, { "a", 2 }, { "a", 1 }, { 7, 1 } } do a:inc(table.unpack(key)) end
     a:add(5, "z", 9)
@@ -381,7 +381,7 @@ describe("an aggregator", function()
     assert.equal(5, #a:rows())
   end)
 
-  it("gives with delta() what came since the last one, and keeps the whole", function()
+  it("returns with delta() what was added since the last call, and keeps the whole", function()
     local a = perfev.sum { by = "k" }
     a:add(1, "x")
     assert.same({ { k = "x", value = 1 } }, a:delta():rows())
@@ -392,7 +392,7 @@ describe("an aggregator", function()
     assert.same({ { k = "x", value = 3 }, { k = "y", value = 3 } }, a:rows())
   end)
 
-  it("merges into what delta() gives, too", function()
+  it("includes merged values in the next delta()", function()
     local a, b = perfev.max { by = "k" }, perfev.max { by = "k" }
     a:add(1, "x")
     a:delta()
@@ -401,20 +401,20 @@ describe("an aggregator", function()
     assert.same({ { k = "y", value = 7 }, { k = "x", value = 3 } }, a:merge(b):delta():rows())
   end)
 
-  it("tells what it was made of, and is not changed by that", function()
+  it("returns a copy of its options with spec()", function()
     local a = perfev.hist { by = "k", low = 0, high = 9, step = 3, unit = "us" }
     assert.same({ kind = "hist", by = { "k" }, low = 0, high = 9, step = 3, unit = "us" }, a:spec())
     a:spec().by[1] = nil
     assert.same({ "k" }, a:spec().by)
   end)
 
-  it("is merged with itself, too", function()
+  it("can be merged with itself", function()
     local a = perfev.hist { by = "k" }
     a:add(5, "x")
     assert.same({ { low = 4, high = 8, count = 2 } }, a:merge(a):get("x").buckets)
   end)
 
-  it("is not merged with one of another shape, and is left as it was", function()
+  it("refuses to merge with one of another shape, and stays unchanged", function()
     local a = perfev.hist { low = 0, high = 10, step = 1 }
     a:add(1)
     assert.error_matches(function() a:merge(perfev.hist {}) end, "not of the same kind")
@@ -423,7 +423,7 @@ describe("an aggregator", function()
     assert.equal(1, a:get().count)
   end)
 
-  it("refuses what is no option, no key and no value", function()
+  it("refuses unknown options, invalid keys and invalid values", function()
     local function refused(pattern, f, ...) assert.error_matches(f, pattern, nil, nil, ...) end
     for _, case in ipairs {
       { "count", { bye = "comm" }, "unknown option 'bye' %(did you mean 'by'%?%)" },
@@ -464,7 +464,7 @@ local function printed(a, how)
 end
 
 describe("an aggregator prints", function()
-  it("a table, numbers to the right and nothing a terminal obeys", function()
+  it("a table with numbers aligned right and control characters escaped", function()
     local a = perfev.sum { by = { "comm", "args.id" }, unit = "ns", title = "sums", max_keys = 2 }
     a:add(700, "a\27b", 12)
     a:add(3, "sh", 7)
@@ -475,13 +475,13 @@ describe("an aggregator prints", function()
     }, printed(a))
   end)
 
-  it("no two columns under one name", function()
+  it("no two columns with the same heading", function()
     local a = perfev.count { by = { "comm", "args.comm", "args.count", "args.id" } }
     a:add(5, "sh", "ls", 4096, 7)
     assert.same({ "COMM  ARGS.COMM  ARGS.COUNT  ID  COUNT", "sh    ls               4096   7      5" }, printed(a))
   end)
 
-  it("the times of slots in seconds, to the digit that tells them apart", function()
+  it("the times of slots in seconds, with enough digits for the slot", function()
     local a = perfev.count { by = { "time", "cpu" }, slot = "20ms" }
     a:add(5, 12345670000000, 1)
     a:add(4, 12345680000000, 0)
@@ -494,20 +494,20 @@ describe("an aggregator prints", function()
     assert.equal("@[0.0015 s] (ns):", printed(hist)[1])
   end)
 
-  it("a time that is no slot's in nanoseconds", function()
+  it("a time without a slot in nanoseconds", function()
     local a = perfev.count { by = "time" }
     a:add(1, 1500000001)
     assert.same({ " TIME (ns)  COUNT", "1500000001      1" }, printed(a))
   end)
 
-  it("in 80 columns, what is cut ending in two dots", function()
+  it("in 80 columns, with two dots at the end of shortened text", function()
     local a = perfev.stats { by = { "path", "n" } }
     a:add(123456789, ("é"):rep(100), 1)
     for _, line in ipairs(printed(a)) do assert.is_true(utf8.len(line) <= 80, line) end
     assert.matches("%.%.  1 ", printed(a)[2])
   end)
 
-  it("the unit of several columns in the line above them", function()
+  it("the unit of several columns once, in the line above them", function()
     local a = perfev.stats { unit = "ns", title = "took" }
     a:add(3)
     a:add(4)
@@ -529,7 +529,7 @@ describe("an aggregator prints", function()
     assert.same({ "@:", "[0, 10)", "[10, 20)", "[20, 25)", "[25, ...)" }, labels)
   end)
 
-  it("JSON, an object for each key, for the others and for what is to say", function()
+  it("JSON, with an object for each key, for the other keys and for each remark", function()
     local a = perfev.sum { by = { "a", "b" }, unit = "ns", max_keys = 2 }
     a:add(2, 'x"\n', true)
     a:add(3, "y", -1)
@@ -545,7 +545,7 @@ describe("an aggregator prints", function()
       .. '"sum":5}}' }, printed(h, "json"))
   end)
 
-  it("CSV that reads back what has commas, quotes and lines in it", function()
+  it("CSV that quotes commas, quotes and line breaks", function()
     local a = perfev.count { by = { "a", "b" } }
     a:add(2, 'x,"y"', 1)
     a:add(1, "p\nq", 2)
@@ -595,7 +595,7 @@ local function hear(s, name, spec)
   end
 end
 
-describe("in the place of a callback an aggregator", function()
+describe("an aggregator in the place of a callback", function()
   local function sample(i)
     return { pid = 7 + i % 2, tid = 7 + i % 2, time = i * MS, cpu = 0, ip = i, period = i }
   end
@@ -638,11 +638,11 @@ describe("in the place of a callback an aggregator", function()
     return compare()
   end
 
-  it("counts what a callback counts, live and in a recording, and the same", function()
+  it("counts the same as a callback, live and from a recording", function()
     assert.same(live(40), recorded(40))
   end)
 
-  it("says how many records had no such field", function()
+  it("reports how many records lacked the field", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -662,7 +662,7 @@ describe("in the place of a callback an aggregator", function()
     end)
   end)
 
-  it("has a symbol for a key, those of one name as one, whenever it is read", function()
+  it("takes symbols as keys, one key for each name, read early or late", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -688,7 +688,7 @@ describe("in the place of a callback an aggregator", function()
     end)
   end)
 
-  it("has the symbols that are most, whether they are read once or after each sample", function()
+  it("keeps the most frequent symbols, whether it is read once or after each sample", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -717,7 +717,7 @@ describe("in the place of a callback an aggregator", function()
     end)
   end)
 
-  it("hears records of any type, and of all", function()
+  it("receives records of one type, or of all types", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }

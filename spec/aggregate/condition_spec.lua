@@ -224,7 +224,7 @@ describe("a condition", function()
     for path, text in pairs(k.files) do if path:find("a/b/format$") then return text end end
   end
 
-  it("is what plain Lua makes of it, and the kernel's part never says less", function()
+  it("decides as plain Lua does, and the kernel's filter never drops a match", function()
     math.randomseed(7)
     local conditions, records = {}, {}
     for i = 1, NR do conditions[i], records[i] = random_condition(4), random_record() end
@@ -251,7 +251,7 @@ describe("a condition", function()
     assert.is_true(decided > NR / 4 and exact_ones > NR / 10 and held > NR and held < NR * NR)
   end)
 
-  it("lets the same through of a recording, to callbacks, aggregators and loops", function()
+  it("selects the same records of a recording for callbacks, aggregators and loops", function()
     math.randomseed(8)
     local conditions, seen = {}, {}
     for i = 1, NR do conditions[i] = random_condition(3) end
@@ -302,7 +302,7 @@ describe("a condition", function()
     assert.same({ expected(conditions[1]), expected(conditions[1]) }, { pulled, views })
   end)
 
-  it("of an event leaves out what does not count: neither delivered nor of a count", function()
+  it("of an event drops records before delivery, and does not count them", function()
     local seen = {}
     local s <close> = perfev.session { ordered = false, count = 2 }
     local ev = s:event { "a:b", where = { "and", { "args.small", "<", 0 }, { "tid", "==", 7 } },
@@ -321,7 +321,7 @@ describe("a condition", function()
     assert.equal("a:b", ev.name)
   end)
 
-  it("of an event without a counter is of all its records, and of another of its samples", function()
+  it("applies to all records of a dummy event, and to the samples of other events", function()
     local switches, forks, comms = {}, 0, 0
     local s <close> = perfev.session { ordered = false }
     s:event { where = { "and", { "out", "==", true }, { "tid", "!=", 9 } },
@@ -337,7 +337,7 @@ describe("a condition", function()
     assert.equal(1, s:totals().undecided) -- a fork goes neither in nor out
   end)
 
-  it("is left to us where the kernel refuses its part, and beside a filter goes with that", function()
+  it("is evaluated in perfev if the kernel refuses it, and joins the event's filter", function()
     local said, refuse = {}, true
     local ioctl = k.hooks.ioctl
     k.hooks.ioctl = function(fd, request, arg)
@@ -363,7 +363,7 @@ describe("a condition", function()
     assert.matches("a:b: the kernel's filter has all of where: small < 0", table.concat(said, "\n"))
   end)
 
-  it("counts what it could not tell, for want of a field that it reads", function()
+  it("counts the records that lack a field that it reads", function()
     local s <close> = perfev.session { ordered = false }
     local a = perfev.count { where = { "addr", "!=", 0 } }
     s:event { type = 1, config = 0, sample_period = 1, sample = a }
@@ -375,7 +375,7 @@ describe("a condition", function()
     assert.same({}, a:clear() or a:uncounted())
   end)
 
-  it("is of a span's ends, of one of them, and of what comes of it", function()
+  it("selects the starts and stops of a span, and its result", function()
     local took = perfev.stats { where = { "args.small", ">=", 0 } }
     local s <close> = perfev.session { ordered = false }
     local span = s:span { start = "a:b", stop = "a:b", by = "tid", into = took, where = { "args.byte", "==", 3 },
@@ -393,7 +393,7 @@ describe("a condition", function()
     assert.same({ waiting = 0, unstarted = 0, restarted = 0, dropped = 0 }, span:unmatched())
   end)
 
-  it("is refused in the words it was written in", function()
+  it("is refused with the words that the user wrote", function()
     for _, case in ipairs {
       { 7, "a condition is a table such as" }, { {}, "not with nothing" }, { { x = 1 }, "\"x\" is not a position" },
       { { { "cpu", "==", 1 }, "or", { "cpu", "==", 2 } }, 'come first: {"or", {...}, {...}}' },
@@ -421,7 +421,7 @@ describe("a condition", function()
     assert.error_matches(function() perfev.count { where = long } end, "1001 comparisons; at most 1000")
   end)
 
-  it("of an event is refused in the same words, and may not be of what it lacks", function()
+  it("of an event is refused with the same words, and if the event lacks the field", function()
     for _, case in ipairs {
       { { "cpu", "=", 1 }, 'event: where: cpu: "=" is not an operator' }, { 7, "event: where: a condition is a table" },
     } do
@@ -441,7 +441,7 @@ describe("a condition", function()
     end
   end)
 
-  it("is refused when the event is opened, if its payload has no such field or another type", function()
+  it("is refused when the event is opened, if the payload's field is missing or differs", function()
     for _, case in ipairs {
       { { "args.smal", "==", 1 }, "did you mean 'args.small'?" },
       { { "not", { "args.name", "==", 1 } }, "args.name: where: it is a string, and compared with 1" },

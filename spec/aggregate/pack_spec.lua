@@ -37,9 +37,9 @@ local function resummed(bytes)
   return bytes:sub(1, -9) .. string.pack("<i8", core.pack_sum(bytes, #bytes - 8))
 end
 
-describe("an aggregator as bytes", function()
+describe("a packed aggregator", function()
   for _, kind in ipairs(kinds) do
-    it("comes back as it was, and merges as if it had never gone: " .. kind, function()
+    it("unpacks to the same values, and merges like the original: " .. kind, function()
       math.randomseed(11)
       local a, b, few = feed(new(kind), 300), feed(new(kind), 300), feed(new(kind, { max_keys = 5 }), 100)
       for _, one in ipairs { a, b, few, new(kind) } do
@@ -53,7 +53,7 @@ describe("an aggregator as bytes", function()
     end)
   end
 
-  it("keeps what it could not count", function()
+  it("keeps the number of records that it could not count", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -68,7 +68,7 @@ describe("an aggregator as bytes", function()
     end)
   end)
 
-  it("has stacks as their folded text, those of the same text as one", function()
+  it("has stacks as folded text, one key for each text", function()
     local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -84,7 +84,7 @@ describe("an aggregator as bytes", function()
     end)
   end)
 
-  it("is refused when it is cut off, changed, of another form or nothing of the kind", function()
+  it("is refused when it is cut off, changed, of another format or other data", function()
     local bytes = feed(new "quantile", 20):pack()
     for _, case in ipairs {
       { "", "they are not from a:pack()", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
@@ -103,7 +103,7 @@ describe("an aggregator as bytes", function()
     assert.error_matches(function() perfev.unpack(bytes, { max_bytes = -1 }) end, "max_bytes must be an integer")
   end)
 
-  it("takes no more memory than it may, whatever it says of itself", function()
+  it("takes no more memory than max_bytes, even if its header promises more keys", function()
     local bytes = feed(new "quantile", 200):pack()
     local one, why, code = perfev.unpack(bytes, { max_bytes = 200000 })
     assert.is_nil(one)
@@ -117,7 +117,7 @@ describe("an aggregator as bytes", function()
     assert.matches("value %d of 4398046511104 is invalid", why)
   end)
 
-  it("whose every byte may be another either is one or is refused", function()
+  it("with any one byte changed unpacks to an aggregator or is refused", function()
     math.randomseed(12)
     local taken, refused = 0, 0
     for _, kind in ipairs(kinds) do

@@ -47,7 +47,7 @@ local function printed(sample, record)
   end)
 end
 
-describe("a line", function()
+describe("perfev.line", function()
   it("prints fields, payload and text as string.format does", function()
     local format = "{comm:-8}|{tid:6}|{cpu:03}|{time}|{args.small:5}|{args.big:x}|{args.wide}|{args.name:6}|"
       .. "{args.path:-8}|{args.byte:04X}|{{{event}}}|{addr}|{text}"
@@ -62,13 +62,13 @@ describe("a line", function()
     assert.matches("|/a\\x1bb |00FF|{a:b}|%-|", out)
   end)
 
-  it("has times in seconds, and what ftrace shows before an event", function()
+  it("prints times in seconds, and the flags that ftrace prints before an event", function()
     local line = perfev.line "{task:8} {latency} {time:12.6} {time:.0} {time:08.1} {tracepoint:-3}."
     assert.equal("   seven d.H22     1.000001 1 000001.0 b  .\n", printed(line, { time = 1000000500 }))
     assert.equal("   seven d.H22     1.999999 2 000002.0 b  .\n", printed(line, { time = 1999999499 }))
   end)
 
-  it("stands in its order with what else is printed, and goes where that goes", function()
+  it("prints in order with other output, and into the same file", function()
     local line = perfev.line "{tid}"
     assert.equal("before\n7\nafter\n", printed(function(r)
       io.write "before\n"
@@ -78,7 +78,7 @@ describe("a line", function()
     end))
   end)
 
-  it("may be as long as a payload's text is", function()
+  it("prints text as long as a payload can be", function()
     k:tracepoint("a:long", 301, "__data_loc char[] path")
     local out = written(function()
       local s <close> = perfev.session { pid = 7, ordered = false }
@@ -90,7 +90,7 @@ describe("a line", function()
     assert.equal(2, select(2, out:gsub(("\\x1b"):rep(20000), "")))
   end)
 
-  it("makes text safe as perfev.escape does, whatever it is", function()
+  it("escapes any text as perfev.escape does", function()
     math.randomseed(4)
     local parts = { "\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\u{200e}", "\u{2028}", "\u{2066}", "é", "名",
       "😀", "\xf4\x90\x80\x80", "\xf8", "\n", "\t", "\27", "\127", "a", "\\", "\xc2", "\xe2\x80", "\u{9f}", "\u{a0}" }
@@ -110,7 +110,7 @@ describe("a line", function()
     end))
   end)
 
-  it("is of any record, and says what one lacks", function()
+  it("accepts records of any type, and prints '-' for a missing field", function()
     local out = written(function()
       local s <close> = perfev.session { ordered = false }
       s:event { type = 1, config = 0, sample_period = 1, comm = true, record = perfev.line "{type} {exec} {period}" }
@@ -122,7 +122,7 @@ describe("a line", function()
     assert.equal("comm false -\nsample - 5\n", out)
   end)
 
-  it("is made by hand of a recording's record whose task has no name", function()
+  it("formats a recording's record, even if its task has no name", function()
     local b = perfdata.new { events = { { attr = { sample_type = { "tid" } } } } }
     b:add { type = "sample", pid = 7, tid = 7 }
     local rec <close> = perfdata.open(b:file())
@@ -131,7 +131,7 @@ describe("a line", function()
     assert.equal("7 - <...>", text)
   end)
 
-  it("is refused with what is wrong of it", function()
+  it("refuses a wrong format with the cause", function()
     local cases = {
       ["{comn}"] = "no record has a field 'comn' %(did you mean 'comm'%?%)", ["{stack}"] = "r.stack",
       ["{comm:q}"] = "'q' is not understood", ["{comm"] = "unpaired brace at 1", ["a } b"] = "brace at 3",
