@@ -23,14 +23,14 @@ describe("a type", function()
     { "list of string", table.pack("a"), { "a", n = 1 } },
   }
   for _, case in ipairs(taken) do
-    it(("%s takes %s"):format(case[1], tostring(rawequal(case[2], case[3]) and case[2] or case[1])), function()
+    it(("%s accepts %s"):format(case[1], tostring(rawequal(case[2], case[3]) and case[2] or case[1])), function()
       local value, why = check.value("x", case[1], case[2])
       assert.same({ case[3] }, { value })
       assert.is_nil(why)
     end)
   end
 
-  it("of an integer gives an integer for a float that is one", function()
+  it("of an integer converts a float with an integer value", function()
     assert.equal("integer", math.type((check.value("x", "integer", 7.0))))
   end)
 
@@ -61,14 +61,14 @@ describe("a type", function()
     { "string", nil, "x must be a string, not nil" },
   }
   for _, case in ipairs(refused) do
-    it(("that refuses a value says: %s"):format(case[3]), function()
+    it(("that refuses a value reports: %s"):format(case[3]), function()
       local value, why = check.value("x", case[1], case[2])
       assert.is_nil(value)
       assert.equal(case[3], why)
     end)
   end
 
-  it("of a list gives a copy", function()
+  it("of a list returns a copy", function()
     local list = { "a" }
     local copy = check.value("x", "list of string", list)
     list[1] = "b"
@@ -79,32 +79,32 @@ end)
 describe("a table of options", function()
   local options = { [1] = "string", by = "string", value = "string", max_keys = "integer > 0" }
 
-  it("is taken as a whole, converted, and its metatable is not asked", function()
+  it("is converted as a whole, without calling its metatable", function()
     assert.same({ "e", by = "x", max_keys = 2 }, check.options(trap { "e", by = "x", max_keys = 2.0 }, options))
   end)
 
-  it("is refused for a name that is near one of the options with that one", function()
+  it("is refused for an unknown name, with the nearest option", function()
     assert.same({ nil, "unknown option 'max_kyes' (did you mean 'max_keys'?)" },
       { check.options({ max_kyes = 1 }, options) })
   end)
 
-  it("is refused for any other name with all options, if they are few", function()
+  it("is refused for a name without a near one, with all options if they are few", function()
     assert.equal("unknown option 'colour'; the options are by, max_keys, value",
       select(2, check.options({ colour = 1 }, options)))
     assert.equal("unknown option 'colour'", select(2, check.options({ colour = 1 }, tables.session)))
   end)
 
-  it("is refused for elements that are of another type, or that it cannot have", function()
+  it("is refused for elements of the wrong type, or outside of the list", function()
     assert.equal("element 1 must be a string, not 3", select(2, check.options({ 3 }, options)))
     assert.matches("^element 3 is not allowed in a list of 1$", select(2, check.options({ "a", [3] = "b" }, options)))
     assert.matches("^unknown option '1'", select(2, check.options({ "a" }, { by = "string" })))
   end)
 
-  it("is refused where it is no table", function()
+  it("is refused if it is not a table", function()
     assert.equal("a table expected, not a function", select(2, check.options(print, options)))
   end)
 
-  it("that is refused raises at the caller's line, in the name of the class", function()
+  it("is refused at the caller's line, with the name of the class", function()
     local function caller() check.take("hist", { by = 1 }, options, 2) end
     local ok, why = pcall(caller)
     assert.is_false(ok)
@@ -117,7 +117,7 @@ describe("the tables of the classes", function()
     for _, name in ipairs(check.names(options)) do
       -- A value of "*" is checked by the class.
       local test = options[name] == "*" and function() end or it
-      test(("%s.%s has a type that refuses what it is not, by name"):format(class, name), function()
+      test(("%s.%s refuses values of another type, by name"):format(class, name), function()
         local value, why = check.value(name, options[name], coroutine.create(print))
         assert.is_nil(value)
         assert.matches("^" .. name .. " must be .*, not a thread$", why)

@@ -13,11 +13,11 @@ describe("escape", function()
     assert.equal("a\\nb\\tc", escape("a\nb\tc"))
   end)
 
-  it("takes the power from an escape sequence", function()
+  it("escapes the ESC of an escape sequence", function()
     assert.equal("\\x1b[31mred\\x1b[0m\\x07", escape("\27[31mred\27[0m\a"))
   end)
 
-  it("lets no single byte through that is not printable ASCII", function()
+  it("escapes each single byte that is not printable ASCII", function()
     for byte = 0, 255 do
       local c = string.char(byte)
       local out = escape(c)
@@ -35,7 +35,7 @@ describe("escape", function()
     assert.equal("\u{a0}", escape("\u{a0}"))
   end)
 
-  it("escapes marks that turn or break the line", function()
+  it("escapes characters that change the direction or end the line", function()
     for _, code in ipairs { 0x061c, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2066,
       0x2069 } do
       local mark = utf8.char(code)
@@ -44,7 +44,7 @@ describe("escape", function()
     end
   end)
 
-  it("escapes what is not UTF-8 and goes on after it", function()
+  it("escapes bytes that are not UTF-8, and continues after them", function()
     assert.equal("\\xff\\xfeA", escape("\xff\xfeA"))
     assert.equal("\\xc3A", escape("\xc3A")) -- cut short
     assert.equal("\\xc0\\x80", escape("\xc0\x80")) -- overlong
@@ -54,7 +54,7 @@ describe("escape", function()
     assert.equal("€\\xe2€", escape("€\xe2€"))
   end)
 
-  it("gives valid UTF-8 without controls for any bytes", function()
+  it("returns valid UTF-8 without controls for any bytes", function()
     local state = 1
     for _ = 1, 2000 do
       local bytes = {}

@@ -271,7 +271,7 @@ local function inject(case, name, nth, errno)
   return wrong and ("%s no. %d, %s: %s"):format(name, nth, E[errno], wrong)
 end
 
-describe("with any one call failing, nothing is left open and the reason is told:", function()
+describe("if any one call fails, nothing stays open and the cause is reported:", function()
   for _, case in ipairs(sessions) do
     it(case[1], function()
       local k = new_kernel(case.with)
@@ -290,7 +290,7 @@ describe("with any one call failing, nothing is left open and the reason is told
     end)
   end
 
-  it("and that 2,000 times at least", function()
+  it("in at least 2,000 injections", function()
     print(("%d injections, %d of them refused a session"):format(injections, refused))
     assert.is_true(injections >= 2000)
   end)

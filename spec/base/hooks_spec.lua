@@ -17,26 +17,26 @@ local function answer(text)
 end
 
 describe("a hook", function()
-  it("stands for its call from set() to clear()", function()
+  it("replaces its call from set() to clear()", function()
     hooks.set(answer "mine")
     assert.equal("mine", core.slurp "/proc/version")
     hooks.clear()
     assert.matches("^Linux version", core.slurp "/proc/version")
   end)
 
-  it("that the table does not name falls through to Linux", function()
+  it("missing in the table falls through to Linux", function()
     hooks.set { list = function() return { "a" } end }
     assert.matches("^Linux version", core.slurp "/proc/version")
     assert.same({ "a" }, core.list "/")
   end)
 
-  it("that a strict table does not name raises, by its name", function()
+  it("missing in a strict table raises, with its name", function()
     hooks.set { strict = true }
     assert.error_matches(function() core.slurp "/proc/version" end,
       "no hook 'slurp' in a strict table of hooks")
   end)
 
-  it("may be added and taken away while the table is in force", function()
+  it("can be added and removed while the table is in force", function()
     local t = { strict = true }
     hooks.set(t)
     t.slurp = function() return "later" end
@@ -45,7 +45,7 @@ describe("a hook", function()
     assert.error(function() core.slurp "x" end)
   end)
 
-  it("fails its call by nil and an errno", function()
+  it("fails its call by returning nil and an errno", function()
     hooks.set { slurp = function() return nil, E.EIO end }
     local text, what, code = core.slurp "/some/file"
     assert.is_nil(text)
@@ -53,7 +53,7 @@ describe("a hook", function()
     assert.equal(E.EIO, code)
   end)
 
-  it("that raises is raised by whoever called, and only there", function()
+  it("that raises makes its caller raise, and only that one", function()
     local value = { "any value" }
     hooks.set { slurp = function() error(value) end }
     local ok, raised = pcall(core.slurp, "x")
@@ -63,7 +63,7 @@ describe("a hook", function()
     assert.matches("^Linux", core.slurp "/proc/version")
   end)
 
-  it("that answers nonsense raises, by its name", function()
+  it("that returns a value of the wrong type raises, with its name", function()
     for name, case in pairs {
       slurp = { function() return {} end, function() return core.slurp "x" end },
       list = { function() return "x" end, function() return core.list "x" end },
@@ -77,7 +77,7 @@ describe("a hook", function()
     end
   end)
 
-  it("may answer sigblock with signal 64, the highest bit of a set", function()
+  it("can return signal 64, the highest bit of a set, from sigblock", function()
     local k = sim.new()
     hooks.set(k.hooks)
     do
@@ -90,7 +90,7 @@ describe("a hook", function()
     assert.equal(0, k.blocked)
   end)
 
-  it("that does not exist is refused, with the nearest", function()
+  it("with an unknown name is refused, with the nearest name", function()
     assert.error_matches(function() hooks.set { slurps = print } end,
       "no hook is called 'slurps' %(did you mean 'slurp'%?%)")
     assert.error_matches(function() hooks.with({ [1] = print }, print) end, "no hook is called")
@@ -98,14 +98,14 @@ describe("a hook", function()
     assert.matches("^Linux", core.slurp "/proc/version")
   end)
 
-  it("may use the library again, another set of hooks and all", function()
+  it("can call the library again, even with another set of hooks", function()
     hooks.set { slurp = function(path)
       return hooks.with(answer("inner " .. path), function() return core.slurp "y" end)
     end }
     assert.equal("inner x", core.slurp "x")
   end)
 
-  it("may delegate to Linux", function()
+  it("can delegate to Linux", function()
     local seen
     hooks.set { slurp = function(path)
       seen = path
@@ -138,7 +138,7 @@ describe("an ioctl hook", function()
     return c, c:member(c:names()[1])
   end
 
-  it("gets a number where the kernel gets one: -1 is -1", function()
+  it("receives a number where the kernel does: -1 is -1", function()
     local _ <close>, m = open { "cpu-clock", sample_period = 1000, inherit = false, tid = 1 }
     assert.is_true(m:refresh(3))
     assert.equal(3, seen.REFRESH.arg)
@@ -150,7 +150,7 @@ describe("an ioctl hook", function()
     assert.equal(30, seen.SET_BPF.arg)
   end)
 
-  it("gets the value where the kernel gets a pointer to one", function()
+  it("receives the value where the kernel receives a pointer to it", function()
     local _ <close>, m = open { "cpu-clock", sample_period = 1000, tid = 1 }
     assert.is_true(m:period(0x123456789abcdef0))
     assert.equal(0x123456789abcdef0, seen.PERIOD.arg)
@@ -159,7 +159,7 @@ describe("an ioctl hook", function()
     assert.is_nil(seen.ID.arg)
   end)
 
-  it("gives QUERY_BPF's ids as a list, and how many there are where that is more", function()
+  it("returns QUERY_BPF's ids as a list, and their number if there are more", function()
     local _ <close>, m = open { { type = 2, config = 5 }, tid = 1 }
     local answer_of = {}
     k.hooks.ioctl = function(_, request, room)
@@ -175,7 +175,7 @@ describe("an ioctl hook", function()
       "hook 'ioctl' returned string; expected a list of program ids, or nil and an errno")
   end)
 
-  it("gets MODIFY_ATTRIBUTES' attr as an attr", function()
+  it("receives MODIFY_ATTRIBUTES' attr as an attr", function()
     local _ <close>, m = open { { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 8 }, tid = 1 }
     assert.is_true(m:modify { bp_addr = 0x2000 })
     assert.equal(0x2000, seen.MODIFY_ATTRIBUTES.arg.bp_addr)
@@ -184,7 +184,7 @@ describe("an ioctl hook", function()
 end)
 
 describe("a perf_event_open hook", function()
-  it("gets an attr, and what it changes there is what the caller has afterwards", function()
+  it("receives an attr, and its changes are visible to the caller", function()
     local k = sim.new { cpus = "0" }
     local open, period = k.hooks.perf_event_open, nil
     k.hooks.perf_event_open = function(attr, ...)
@@ -200,7 +200,7 @@ describe("a perf_event_open hook", function()
     assert.equal(77, ev.attr.sample_period)
   end)
 
-  it("may write the size that the kernel knows, as E2BIG does", function()
+  it("can write the size that the kernel knows, as E2BIG does", function()
     local lines = {}
     hooks.set { perf_event_open = function(attr)
       if #lines > 0 then return nil, E.E2BIG end -- asked again, to find out why
@@ -217,7 +217,7 @@ describe("a perf_event_open hook", function()
     assert.same({ 96, 112 }, lines)
   end)
 
-  it("may be what a hook above asks, which sees what was written: fields, and the size of E2BIG", function()
+  it("can be called by an outer hook, which sees its changes to fields and size", function()
     local seen = {}
     local function under(attr)
       attr.sample_period = 9
@@ -250,7 +250,7 @@ describe("hooks.real", function()
     for name in pairs(real) do assert.is_function(k.hooks[name], name) end
   end)
 
-  it("takes and gives what a hook does: files, clocks, descriptors", function()
+  it("has the parameters and results of a hook: files, clocks, descriptors", function()
     assert.matches("^Linux", real.slurp "/proc/version")
     assert.same({ nil, E.ENOENT }, { real.slurp "/no/such/file" })
     assert.same({ nil, E.ENOENT }, { real.list "/no/such/file" })
@@ -273,7 +273,7 @@ describe("hooks.real", function()
     assert.error(function() real.munmap(hooks.memory(4096), 4096) end)
   end)
 
-  it("writes files, whole and in parts, as their owner's alone, and names them", function()
+  it("writes files, whole and in parts, readable by their owner alone, and renames them", function()
     local path = os.tmpname()
     assert.equal(0, real.unlink(path))
     local fd = real.open(path, 0x02 | 0x40 | 0x80) -- O_RDWR | O_CREAT | O_EXCL
@@ -297,7 +297,7 @@ describe("hooks.real", function()
     assert.same({ nil, E.EBADF }, { real.fstat(12345) })
   end)
 
-  it("reads no counter that no page of ours allows, and takes no number that is none", function()
+  it("reads no counter without a mapped page, and refuses numbers beyond 32 bits", function()
     for _, counter in ipairs { 0, 1, 99, 1 << 30, -1 } do
       assert.same({ nil, E.EACCES }, { real.rdpmc(counter) })
     end
@@ -327,7 +327,7 @@ describe("hooks.real", function()
     for _, one in ipairs { epfd, timer, pidfd, fd } do assert.equal(0, real.close(one)) end
   end)
 
-  it("put in the place of everything changes nothing", function()
+  it("changes nothing if its calls are set as hooks", function()
     local all = { strict = true }
     for name, f in pairs(real) do all[name] = f end
     local function refusal()
@@ -386,7 +386,7 @@ describe("the list of system calls", function()
     assert.same({}, named)
   end)
 
-  it("says of each call what it does, in one line", function()
+  it("describes each call in one line", function()
     for _, call in ipairs(list) do
       assert.matches("^[%l`][^\n|]+[^.\n|]$", call.text, 1, false, call.name)
       assert.not_matches("[\n|]", call.returns, 1, false, call.name)
@@ -395,7 +395,7 @@ describe("the list of system calls", function()
 end)
 
 describe("hooks.with", function()
-  it("is in force while the function runs, and gives its results", function()
+  it("is in force while the function runs, and returns its results", function()
     assert.same({ "mine", 2, nil, 4 }, { hooks.with(answer "mine", function(a, b)
       return core.slurp "x", a, b, 4
     end, 2, nil) })
@@ -410,7 +410,7 @@ describe("hooks.with", function()
     assert.matches("^Linux", core.slurp "/proc/version")
   end)
 
-  it("nests, and restores the hooks in force before", function()
+  it("can be nested, and restores the hooks in force before", function()
     hooks.set(answer "outer")
     hooks.with(answer "inner", function()
       assert.equal("inner", core.slurp "x")
@@ -420,7 +420,7 @@ describe("hooks.with", function()
     assert.equal("outer", core.slurp "x")
   end)
 
-  it("takes away what the function set and left", function()
+  it("removes hooks that the function set and left", function()
     hooks.with(answer "mine", function() hooks.set(answer "left") end)
     assert.matches("^Linux", core.slurp "/proc/version")
   end)
@@ -452,7 +452,7 @@ describe("hooks.log", function()
     assert.matches("^raise_nofile%(%) = %d+$", lines[2])
   end)
 
-  it("tells what is called of a kernel that was set before", function()
+  it("logs the calls to a kernel that was set before", function()
     local lines = {}
     hooks.set(answer "mine")
     hooks.log(function(text) lines[#lines + 1] = text end)
@@ -462,7 +462,7 @@ describe("hooks.log", function()
     assert.equal("mine", core.slurp "x")
   end)
 
-  it("writes every parameter by its kind, and names those of calls that have many", function()
+  it("writes each parameter by its kind, and its name if a call has many", function()
     local k, first = perfev.sim.new { cpus = "0" }, {}
     hooks.set(k.hooks)
     hooks.log(function(text)
@@ -485,7 +485,7 @@ describe("hooks.log", function()
     assert.is_nil(first.clock or first.pagesize) -- not system calls
   end)
 
-  it("cuts what is longer than a line, and shows the result", function()
+  it("shortens long calls, and shows the result", function()
     local path, lines = "/" .. ("x"):rep(4000), {}
     hooks.set(answer "mine")
     hooks.log(function(text) lines[#lines + 1] = text end)
@@ -494,7 +494,7 @@ describe("hooks.log", function()
     assert.is_true(#lines[1] < 1536)
   end)
 
-  it("raises what the log function raises", function()
+  it("raises the error of the log function", function()
     hooks.log(function() error("log's") end)
     assert.error_matches(function() core.slurp "/proc/version" end, "log's")
     hooks.log(nil)
@@ -508,7 +508,7 @@ describe("hooks.expect", function()
     return core.slurp "/a", core.slurp "/b", core.clock(1)
   end
 
-  it("lets the calls through that come in the order of the list, and answers them", function()
+  it("accepts calls in the order of the list, and answers them", function()
     local e <close> = hooks.expect {
       { "slurp", "/a", returns = "first" },
       { "slurp", returns = function(path) return "of " .. path end },
@@ -518,7 +518,7 @@ describe("hooks.expect", function()
     e:done()
   end)
 
-  it("raises at the first call that is out of order, with both in words", function()
+  it("raises at the first call out of order, and names both calls", function()
     local e = hooks.expect { { "slurp", "/a", returns = "x" }, { "clock", 1 }, { "slurp", "/b" } }
     local ok, why = pcall(hooks.with, e, three)
     assert.is_false(ok)
@@ -526,7 +526,7 @@ describe("hooks.expect", function()
     assert.error_matches(function() e:done() end, why, 1, true) -- even if it was swallowed
   end)
 
-  it("raises at arguments that are others", function()
+  it("raises if the arguments differ", function()
     for _, case in ipairs {
       { { "slurp", "/b" }, 'call 1 of 1: expected slurp("/b"), got slurp("/a")' },
       { { "slurp", function(path) return #path > 2 end }, 'call 1 of 1: expected slurp(...), got slurp("/a")' },
@@ -537,13 +537,13 @@ describe("hooks.expect", function()
     end
   end)
 
-  it("raises at a call beyond the last", function()
+  it("raises at a call after the last", function()
     local ok, why = pcall(hooks.with, hooks.expect { { "slurp", returns = "x" } }, three)
     assert.is_false(ok)
     assert.equal('call 2 of 1: expected no more calls, got slurp("/b")', why)
   end)
 
-  it("says by done(), or when it is left, what was never called", function()
+  it("reports missing calls at done(), or at the end of its block", function()
     local e = hooks.expect { { "slurp", "/a", returns = "x" }, { "kill", 5, 15 }, { "close" } }
     hooks.with(e, core.slurp, "/a")
     local why = "call 2 of 3: missing: kill(5, 15), close()"
@@ -557,7 +557,7 @@ describe("hooks.expect", function()
     end, "the spec's own")
   end)
 
-  it("fails a call by an errno, or its name", function()
+  it("fails a call with an errno, by number or name", function()
     local e <close> = hooks.expect { { "slurp", fails = "EIO" }, { "slurp", fails = E.EPERM } }
     hooks.with(e, function()
       assert.equal(E.EIO, (select(3, core.slurp "/a")))
@@ -565,7 +565,7 @@ describe("hooks.expect", function()
     end)
   end)
 
-  it("of calls to a simulated kernel watches those it names, and of an attr the fields it names", function()
+  it("watches the named calls to a simulated kernel, and the named fields of an attr", function()
     local k = perfev.sim.new { cpus = "0" }
     local e <close> = hooks.expect({
       { "perf_event_open", { type = 1, config = 0, sample_period = 1000 }, -1, 0 },
@@ -594,7 +594,7 @@ describe("hooks.expect", function()
     assert.same({}, k:leaks()) -- its cleanup after that succeeded
   end)
 
-  it("refuses a list that is none, with the nearest name", function()
+  it("refuses an invalid list, with the nearest name", function()
     local function refused(calls, why, rest)
       assert.error_matches(function() hooks.expect(calls, rest) end, why, 1, true)
     end
@@ -621,7 +621,7 @@ describe("a session", function()
     return s
   end
 
-  it("keeps the hooks it was opened with", function()
+  it("keeps the hooks that it was opened with", function()
     local s = new()
     assert(s:start())
     hooks.clear()
@@ -629,7 +629,7 @@ describe("a session", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is opened on the set in force, whatever came before", function()
+  it("is opened on the hooks in force, not on earlier ones", function()
     local other = sim.new()
     hooks.set(other.hooks)
     local s = new()
@@ -641,7 +641,7 @@ describe("a session", function()
 
   for _, name in ipairs { "perf_event_open", "ioctl", "mmap", "epoll_create", "epoll_ctl", "epoll_wait", "clock",
     "timerfd", "slurp", "spawn", "release", "raise_nofile", "read", "munmap", "close", "wait", "kill", "pidfd_open" } do
-    it("raises what its " .. name .. " hook raises, not later and not twice, and gives all back", function()
+    it("raises what its " .. name .. " hook raises, once, and releases everything", function()
       local call, raised = k.hooks[name], 0
       k.hooks[name] = function(...)
         raised = raised + 1
@@ -668,7 +668,7 @@ describe("a session", function()
 end)
 
 describe("hooks.memory", function()
-  it("is zeroed, and read and written within its bounds alone", function()
+  it("is zeroed, and is read and written within its bounds only", function()
     local m = hooks.memory(16)
     assert.equal(("\0"):rep(16), m:read(0, 16))
     m:write(8, "12345678")
@@ -684,7 +684,7 @@ describe("hooks.memory", function()
     assert.equal("", m:read(16, 0))
   end)
 
-  it("is a part of what Lua collects, with no finalizer that a full stack could refuse", function()
+  it("counts as memory of Lua, and needs no finalizer", function()
     local function with_it()
       local m = hooks.memory(1 << 24)
       return collectgarbage "count", m:read((1 << 24) - 1, 1)
@@ -696,7 +696,7 @@ describe("hooks.memory", function()
     assert.is_nil(debug.getmetatable(hooks.memory(1)).__gc)
   end)
 
-  it("is there until the session is closed that reads it, when Lua ends first", function()
+  it("stays valid until the session that reads it is closed, even if Lua ends first", function()
     local r = run { run.perfl, "-q", "-e", [[
       local perfev = require "perfev"
       local k = perfev.sim.new { world = "vm", cpus = "0-1" }

@@ -21,7 +21,7 @@ local function check_visible(text)
 end
 
 describe("json", function()
-  it("writes each control and each mark of direction as \\uNNNN", function()
+  it("writes controls and direction marks as \\uNNNN", function()
     for _, code in ipairs(unsafe) do
       local text = "é" .. utf8.char(code) .. "€"
       assert.equal(('"é\\u%04x€"'):format(code), json.encode(text))
@@ -43,7 +43,7 @@ describe("json", function()
   end)
 end)
 
-describe("a hostile name is visible in what is written as JSON", function()
+describe("a hostile name is visible in JSON written", function()
   local function printed(write)
     local lines, print_before = {}, print
     _G.print = function(line) lines[#lines + 1] = line end

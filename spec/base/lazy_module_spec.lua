@@ -16,8 +16,8 @@ end)
 
 after_each(function() package.preload[NAME], package.loaded[NAME] = nil, nil end)
 
-describe("a module that is lazy", function()
-  it("is loaded once, when something of it is asked for", function()
+describe("a lazy module", function()
+  it("is loaded once, at the first access", function()
     local module = lazy(NAME)
     assert.equal(0, loaded)
     module.told = "before"
@@ -48,7 +48,7 @@ describe("a run of perfl", function()
     return names
   end
 
-  it("loads aggregators, text lines and their options only for a script that makes some", function()
+  it("loads aggregators, text lines and their options only for a script that uses them", function()
     local modules = { "perfev.aggregate.aggregator", "perfev.aggregate.text_line", "perfev.option_tables.aggregator",
                       "perfev.option_tables.counter", "perfev.counter.counter", "perfev.event.processes",
                       "perfl.progress" }

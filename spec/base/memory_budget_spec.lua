@@ -54,7 +54,7 @@ describe("the budget of a session", function()
   local path
   setup(function() path = recording(NR) end)
 
-  it("counts stacks that do not fit as the stack (other), and all samples", function()
+  it("counts stacks that do not fit as the stack (other), and loses no sample", function()
     local a = perfev.count { by = "stack" }
     local stats = run_over(path, { max_bytes = "1M" }, a)
     local sum, nr = totals(a)
@@ -67,13 +67,13 @@ describe("the budget of a session", function()
     assert.is_true(stats.beyond_memory > NR // 2)
   end)
 
-  it("has room for all of them by default", function()
+  it("holds all stacks by default", function()
     local a = perfev.count { by = "stack" }
     local stats = run_over(path, {}, a)
     assert.same({ 2 * NR, NR + 1, 0 }, { select(1, totals(a)), select(2, totals(a)), stats.beyond_memory })
   end)
 
-  it("shows a callback (other), too, and its parts", function()
+  it("shows (other) and its parts to a callback", function()
     local seen = { stack = 0, ustack = 0 }
     local a = perfev.count { by = "ustack" }
     local stats = run_over(path, { max_bytes = "1M" }, function(r)
@@ -88,7 +88,7 @@ describe("the budget of a session", function()
     assert.equal(2 * NR, (totals(a)))
   end)
 
-  it("is one for all aggregators, whose keys that do not fit are values of (other)", function()
+  it("is shared by all aggregators, which count keys that do not fit as (other)", function()
     local a, b = perfev.count { by = { "time" }, max_keys = 1 << 20 }, perfev.sum { by = "ip", value = "time" }
     local stats = run_over(recording(16000), { max_bytes = "1M" }, { a, b })
     local sum, nr = totals(a)
@@ -104,7 +104,7 @@ describe("the budget of a session", function()
     assert.matches("^%d+ values of keys that did not fit in max_bytes are counted as %(other%)$", a:remarks()[1])
   end)
 
-  it("gives the bytes of an aggregator back when it is cleared", function()
+  it("gets memory back when an aggregator is cleared", function()
     local a = perfev.count { by = "time", max_keys = 1 << 20 }
     local function three_times(s)
       s:event { "cpu-clock", sample = function(r) if r.time % 2000 == 0 then a:clear() end end }
@@ -113,7 +113,7 @@ describe("the budget of a session", function()
     assert.equal(0, stats.beyond_memory)
   end)
 
-  it("holds buckets, too: values that need more of them are (other)'s", function()
+  it("includes buckets: values that need more of them count as (other)", function()
     local a = perfev.hist { by = "ip", value = "time", low = 0, high = 10000, step = 1 }
     run_over(path, { max_bytes = "1M" }, a)
     local n = a:other().count
@@ -123,7 +123,7 @@ describe("the budget of a session", function()
     assert.is_true(unfit > 0)
   end)
 
-  it("makes top drop the key that has least, and top has all values", function()
+  it("makes top drop the smallest key without losing a value", function()
     local a = perfev.top { by = "time", max_keys = 1 << 20 }
     run_over(recording(16000), { max_bytes = "1M" }, a)
     local n, nr = 0, 0
@@ -132,7 +132,7 @@ describe("the budget of a session", function()
     assert.is_true(nr < 32000 and a:floor() > 0)
   end)
 
-  it("survives a merge, a delta and names, which need both for a while", function()
+  it("suffices for a merge, a delta and names, which need memory twice for a while", function()
     local a, b = perfev.count { by = { "symbol", "time" } }, perfev.count { by = { "symbol", "time" } }
     run_over(path, { max_bytes = "1M" }, a)
     run_over(path, { max_bytes = "1M" }, b)
@@ -143,7 +143,7 @@ describe("the budget of a session", function()
     assert.equal(4 * NR, (totals(a:delta())))
   end)
 
-  it("is 1M or more, as a size", function()
+  it("is a size of 1M or more", function()
     assert.has_error(function() perfev.session { max_bytes = "12K" } end,
       "session: max_bytes must be 1M or more, not 12K")
     assert.has_error(function() perfev.session { max_bytes = true } end)
@@ -158,7 +158,7 @@ describe("a profile's tree", function()
     for i = 1, nr do p:add { "leaf" .. i, "middle" .. i, "root" } end
   end
 
-  it("keeps what fits in max_bytes, and adds the rest to (other)", function()
+  it("keeps stacks that fit in max_bytes, and adds the rest to (other)", function()
     local p = perfev.profile { max_bytes = "1M" }
     add_many(p, 20000)
     local folded = p:folded()
@@ -174,7 +174,7 @@ describe("a profile's tree", function()
     assert.equal("a;b 1\n", p:folded())
   end)
 
-  it("puts (other) below what a stack is added under", function()
+  it("puts (other) below the parent of a stack", function()
     local p = perfev.profile { max_bytes = "1M" }
     p:add_under("app", "known")
     for i = 1, 20000 do p:add_under("app", { "leaf" .. i, "root" }) end
@@ -183,7 +183,7 @@ describe("a profile's tree", function()
     assert.matches("\n%(other%) 1\n", "\n" .. p:folded())
   end)
 
-  it("takes no more memory than that", function()
+  it("takes no more memory than max_bytes", function()
     local p = perfev.profile { max_bytes = "4M" }
     collectgarbage()
     local before = collectgarbage "count"
@@ -193,7 +193,7 @@ describe("a profile's tree", function()
     assert.equal(60000, p:total())
   end)
 
-  it("writes folded lines in the order of their bytes, each once", function()
+  it("writes each folded line once, sorted by bytes", function()
     local p = perfev.profile()
     local lines = { "a 1\n", "a b;c 1\n", "a-b 2\n", "a-b;c 1\n", "a;b 1\n", "a;b;c 3\n", "a;b-c 1\n", "a;b:d 1\n" }
     for _, line in ipairs(lines) do
@@ -207,7 +207,7 @@ describe("a profile's tree", function()
   end)
 end)
 
-describe("without memory for names", function()
+describe("when memory for names runs out", function()
   local NR = 2000
   local core = require "perfev.core"
   local shortage = require "perfev.base.memory_shortage"
@@ -227,7 +227,7 @@ describe("without memory for names", function()
     return sum
   end
 
-  it("a profile adds the stacks that are left to (other), and loses none", function()
+  it("a profile adds the remaining stacks to (other), and loses no sample", function()
     local p, calls = profile_of "comm", 0
     local namer = p.namer
     p.namer = function(...)
@@ -242,14 +242,14 @@ describe("without memory for names", function()
     assert.matches("^app;%(other%) %d+\n", p:folded())
   end)
 
-  it("raises what is another error", function()
+  it("a profile still raises other errors", function()
     local p = profile_of "comm"
     p.namer = function() error("out of order", 0) end
     assert.has_error(function() p:folded() end, "out of order")
     assert.is_false(shortage.any)
   end)
 
-  it("keeps the tree below a third of what ulimit -v leaves", function()
+  it("a profile keeps its tree below a third of the rest of ulimit -v", function()
     local p = profile_of "time"
     local slurp = core.slurp
     core.slurp = function(path)
@@ -272,7 +272,7 @@ describe("perfl without memory", function()
   end
   local EATER = 'perfev.done(function() local t = {} for i = 1, 1 << 20 do t[i] = ("x"):rep(1 << 20) .. i end end)'
 
-  it("prints what was counted and ends with 1 when done() finds none", function()
+  it("prints the counts and exits with 1 when done() runs out of memory", function()
     if run.sanitized then return pending "ASan needs more than is left" end
     local r = starved("-i", recording(500), "-e",
       'perfev.event { "cpu-clock", sample = perfev.count { by = "comm" } } ' .. EATER)
@@ -282,7 +282,7 @@ describe("perfl without memory", function()
     assert.matches("not enough memory", r.err, 1, true)
   end)
 
-  it("ends with 1 when done() fails at all: what it prints is what the run was for", function()
+  it("exits with 1 when done() fails for any reason", function()
     local r = run { run.perfl, "-i", recording(500), "-e",
       'perfev.event { "cpu-clock", sample = function() end } perfev.done(function() error "no" end)' }
     assert.equal(1, r.code)
@@ -290,7 +290,7 @@ describe("perfl without memory", function()
 end)
 
 describe("perfl --max-memory", function()
-  it("prints every sample, says what did not fit, and stays small", function()
+  it("prints every sample, reports the number that did not fit, and stays small", function()
     local nr = 12000
     local path = recording(nr)
     local r = run { run.perfl, "--max-memory", "2M", "-i", path, "profile", "-f", "folded" }

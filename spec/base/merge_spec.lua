@@ -67,7 +67,7 @@ end
 describe("the order of records", function()
   after_each(function() perfev.hooks.clear() end)
 
-  it(("is that of their times, on 1 to 8 CPUs, for %d random schedules of publishing"):format(SEEDS), function()
+  it(("follows their times, on 1 to 8 CPUs, for %d random schedules"):format(SEEDS), function()
     for seed = 1, SEEDS do
       local seen = session_over(random_of(seed), { delay = GAP - 1 })
       assert.equal(seen.sent, seen.count, "seed " .. seed)
@@ -76,7 +76,7 @@ describe("the order of records", function()
     end
   end)
 
-  it("holds no record back for longer than an idle tick and the gap", function()
+  it("delays no record longer than an idle tick and the gap", function()
     local worst = 0
     for seed = 1, SEEDS do
       local random = random_of(seed)
@@ -97,13 +97,13 @@ describe("the order of records", function()
     return delays, s:totals(), k
   end
 
-  it("holds a record back for one tick and the gap while records arrive, and at least for the gap", function()
+  it("delays a record for one tick and the gap while records arrive", function()
     local delays = delays_of("1s", 33, 700)
     assert.is_true(math.max(table.unpack(delays)) <= TICK + GAP)
     assert.is_true(math.min(table.unpack(delays)) >= GAP)
   end)
 
-  it("wakes up twice a second without records, and delivers the first one at the next of these ticks", function()
+  it("costs two wakeups a second without records, and a record waits for the next one", function()
     local _, idle = delays_of("10s", 1, 0)
     assert.equal(1 + 19 + 1, idle.wakeups) -- the fast tick at first, the others, the end
     local delays, sparse = delays_of("10s", 4001, 8003) -- at 1, 4002 and 8003 ms
@@ -111,7 +111,7 @@ describe("the order of records", function()
     assert.equal(21 + 3, sparse.wakeups)
   end)
 
-  it("counts what is published too late for its place, and delivers it all the same", function()
+  it("counts records published too late for their place, and delivers them", function()
     local late, dropped = 0, 0
     for seed = 1, 50 do
       local seen = session_over(random_of(seed), { delay = 500 * MS })
@@ -123,7 +123,7 @@ describe("the order of records", function()
     assert.is_true(late > 50, late)
   end)
 
-  it("gives way to a ring over three quarters full, which is drained at once to its half", function()
+  it("is given up for a ring over three quarters full, which is drained to its half", function()
     local seen = 0
     local s, k = watch(2, { buffer = "4K" }, function() return function() seen = seen + 1 end end)
     assert(s:start())
@@ -142,7 +142,7 @@ describe("the order of records", function()
     assert.equal(0, s:totals().lost)
   end)
 
-  it("does not give way below that", function()
+  it("is kept while no ring is over three quarters full", function()
     local seen = 0
     local s, k = watch(2, { buffer = "4K" }, function() return function() seen = seen + 1 end end)
     assert(s:start())
@@ -153,7 +153,7 @@ describe("the order of records", function()
     s:close()
   end)
 
-  it("has what waits for its place wait outside of its ring, where the kernel needs the room", function()
+  it("keeps waiting records outside of their ring, so that the kernel has room", function()
     local times = {}
     local s, k = watch(2, { buffer = "4K" }, function() return function(r) times[#times + 1] = r.time end end)
     assert(s:start())
@@ -178,7 +178,7 @@ describe("the order of records", function()
     assert.same({}, k:leaks())
   end)
 
-  it("gives way again when four times a ring wait outside of it", function()
+  it("is given up when four times a ring's size waits outside of it", function()
     local seen = 0
     local s, k = watch(2, { buffer = "4K" }, function() return function() seen = seen + 1 end end)
     assert(s:start())
@@ -194,7 +194,7 @@ describe("the order of records", function()
     assert.equal(0, s:totals().lost)
   end)
 
-  it("is the older one's among the other rings while one of them is too full", function()
+  it("includes older records of the other rings when one ring is too full", function()
     local cpus = {}
     local s, k = watch(2, { buffer = "4K" }, function()
       return function(r) cpus[#cpus + 1] = r.cpu end
@@ -209,7 +209,7 @@ describe("the order of records", function()
     assert.equal(0, s:totals().late)
   end)
 
-  it("goes by the CPU's number among equal times", function()
+  it("follows the CPU's number among equal times", function()
     local cpus = {}
     local s, k = watch(4, { duration = "1s" }, function() return function(r) cpus[#cpus + 1] = r.cpu end end)
     k:after(MS, function()
@@ -219,7 +219,7 @@ describe("the order of records", function()
     assert.same({ 0, 1, 2, 3 }, cpus)
   end)
 
-  it("is nobody's business when it is not asked for: at once, ring by ring", function()
+  it("is not kept with ordered = false: records come at once, ring by ring", function()
     local seen = {}
     local s, k = watch(2, { ordered = false }, function()
       return function(r) seen[#seen + 1] = { r.cpu, r.time - 1000000000000 } end
@@ -233,7 +233,7 @@ describe("the order of records", function()
     s:close()
   end)
 
-  it("survives a clock that is set back", function()
+  it("continues after a clock is set back", function()
     local n = 0
     local s, k = watch(2, { duration = "2s", clock = "realtime" }, function() return function() n = n + 1 end end)
     for ms = 1, 1500, 50 do k:after(ms * MS, function() k:emit(k.events[1], "sample") end) end

@@ -21,7 +21,7 @@ describe("a duration", function()
     end)
   end
 
-  it("may be a number of seconds", function()
+  it("can be a number of seconds", function()
     assert.equal(2000000000, units.duration(2))
     assert.equal(250000000, units.duration(0.25))
   end)
@@ -38,7 +38,7 @@ describe("a duration", function()
     end)
   end
 
-  it("of a number that is none is refused", function()
+  it("of an invalid number is refused", function()
     for _, n in ipairs { -1, 0 / 0, math.huge, -math.huge } do
       assert.is_nil(units.duration(n))
     end
@@ -71,27 +71,27 @@ describe("a list", function()
     assert.same({ 5 }, units.list("5-5"))
   end)
 
-  it("holds each number once", function()
+  it("holds each number only once", function()
     assert.same({ 1, 2, 3 }, units.list("1-3,2,1"))
   end)
 
-  it("takes a number for itself", function()
+  it("accepts a single number", function()
     assert.same({ 4 }, units.list(4))
   end)
 
   for _, text in ipairs { "", ",", "1,", ",1", "a", "1-", "-1", "1--2", "1 2", "0x1", "1.5",
     "1-2-3", "99999999999999999999" } do
-    it(("%q is refused under its own name"):format(text), function()
+    it(("%q is refused with the list's name"):format(text), function()
       local why = refused(units.list, text, "CPU list")
       assert.is_truthy(why:find("^CPU list"), why)
     end)
   end
 
-  it("says which range runs backwards", function()
+  it("is refused with the range that runs backwards", function()
     assert.is_truthy(refused(units.list, "0,3-1"):find("3-1 runs backwards", 1, true))
   end)
 
-  it("refuses a range that would fill the memory", function()
+  it("is refused if a range would fill the memory", function()
     refused(units.list, "0-4000000000")
     refused(units.list, "0-9223372036854775807")
     assert.equal(65536, #units.list("0-65535"))

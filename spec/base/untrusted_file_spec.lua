@@ -29,7 +29,7 @@ local function refused(path, rule)
 end
 
 describe("a file", function()
-  it("is read as a whole and in parts, and has its stat", function()
+  it("is read as a whole and in parts, and returns its stat", function()
     local path = write("plain", "abcdef")
     local file <close> = assert(core.file(path))
     assert.equal("abcdef", file:bytes())
@@ -65,7 +65,7 @@ describe("a file", function()
     assert.equal("first", file:bytes())
   end)
 
-  it("fails with the errno of open(2) where it is missing or may not be read", function()
+  it("fails with the errno of open(2) if it is missing or unreadable", function()
     assert.same({ "No such file or directory", "ENOENT" }, refused(dir .. "/nothing"))
     assert.same({ "Not a directory", "ENOTDIR" }, refused(write("flat", "") .. "/x"))
     if run.root then return end
@@ -84,7 +84,7 @@ describe("a file", function()
     assert.same({ "it is not a regular file", "EINVAL" }, refused(dir .. "/link"))
   end)
 
-  it("may be reached by a symbolic link, unless its rule forbids it", function()
+  it("can be reached by a symbolic link, unless its rule forbids it", function()
     write("target", "abc")
     sh "ln -sf target to-target; ln -sf nothing to-nothing; mkdir -p inside; ln -sfn . to-here"
     local file <close> = assert(core.file(dir .. "/to-target"))
@@ -113,7 +113,7 @@ describe("a file", function()
     assert.same({ "it is larger than 512 MiB", "EFBIG" }, refused(dir .. "/longer"))
   end)
 
-  it("is refused if it has another inode than its rule, of which 32 bits are compared, or another device", function()
+  it("is refused if its device or inode (32 bits of it) differ from its rule's", function()
     local path = write("numbered", "abc")
     local st = core.stat(path)
     for _, rule in ipairs { { ino = st.ino }, { ino = st.ino ~ 5 << 40 }, { ino = st.ino, dev = st.dev } } do
@@ -136,7 +136,7 @@ describe("the image of a file", function()
     end
   end)
 
-  it("has the size of the file when it was made, and zeros where the file has become shorter", function()
+  it("has the size from when it was made, and zeros where the file was truncated", function()
     local path = write("shrinking", large)
     local file <close> = assert(core.file(path))
     local image = file:image()
@@ -158,7 +158,7 @@ describe("the image of a file", function()
     assert.error_matches(function() file:image() end, "the file is closed")
   end)
 
-  it("of a program is read where the symbols and the unwind rules are, each part once", function()
+  it("of a program is read only for its symbols and unwind rules, each part once", function()
     local MIB = 1 << 20
     local program = elf.file { functions = { { "leaf", 0x1000, 0x100 } } }
     local path, parts = write("program", program .. ("\0"):rep(8 * MIB)), {}
