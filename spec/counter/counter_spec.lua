@@ -110,7 +110,7 @@ describe("a reading", function()
     end)
   end)
 
-  it("asks for the times, and in a group for the ids, when it is told nothing", function()
+  it("requests the times by default, and the ids for a group", function()
     assert(perfev.counter { "page-faults", tid = 7 })
     assert(perfev.group { "page-faults", tid = 7 })
     assert(perfev.group { "page-faults", tid = 7, lost = true })
@@ -128,7 +128,7 @@ describe("a reading", function()
     assert.equal(0.25, r.running_ratio)
   end)
 
-  it("is nil, not garbage, for an event that was enabled and never ran", function()
+  it("is nil for an event that was enabled and never ran", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     set(k.events[1], 0, 100, 0)
     local r = c:read()
@@ -138,13 +138,13 @@ describe("a reading", function()
     assert.equal(1, r.counts["page-faults"].silent)
   end)
 
-  it("is 0 for what was never on", function()
+  it("is 0 for an event that was never enabled", function()
     local c = perfev.counter { "page-faults", tid = 7, disabled = true }
     set(k.events[1], 0, 0, 0)
     assert.equal(0, c:read()["page-faults"])
   end)
 
-  it("scales beyond 64 bits on the way", function()
+  it("scales with intermediate results beyond 64 bits", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     set(k.events[1], 1 << 60, 6000000000, 3000000000)
     assert.equal(1 << 61, c:read()["page-faults"])
@@ -158,7 +158,7 @@ describe("a reading", function()
     assert.equal(3, c:read()["page-faults"])
   end)
 
-  it("tells of all members how far to trust them: as far as the one that ran least", function()
+  it("has the running ratio of the member that ran least", function()
     local c = perfev.counter { "page-faults", "context-switches", tid = 7 }
     set(k.events[1], 1, 100, 100)
     set(k.events[2], 1, 100, 40)
@@ -168,7 +168,7 @@ describe("a reading", function()
     assert.equal(1.0, r.counts["page-faults"].running_ratio)
   end)
 
-  it("sums over CPUs, scaled on each by its own times", function()
+  it("sums over CPUs, each scaled by its own times", function()
     local c = perfev.counter { "page-faults", all_cpus = true }
     set(k.events[1], 100, 100, 100)
     set(k.events[2], 10, 100, 10)
@@ -179,7 +179,7 @@ describe("a reading", function()
     assert.equal(0.55, r.running_ratio)
   end)
 
-  it("says of how many places it knows nothing", function()
+  it("reports on how many CPUs an event never ran", function()
     local c = perfev.counter { "page-faults", all_cpus = true }
     set(k.events[1], 100, 100, 100)
     set(k.events[2], 0, 100, 0)
@@ -188,7 +188,7 @@ describe("a reading", function()
     assert.equal(1, r.counts["page-faults"].silent)
   end)
 
-  it("does not scale a task's count on chosen CPUs: its time goes on elsewhere", function()
+  it("does not scale a task's count on chosen CPUs, because its times go on elsewhere", function()
     local c = perfev.counter { "page-faults", tid = 7, cpus = "1" }
     set(k.events[1], 10, 100, 20)
     local r = c:read()
@@ -224,7 +224,7 @@ describe("a reading", function()
     assert.matches("in error state", r.errors["context-switches"])
   end)
 
-  it("grows its buffer for a group that has members of others", function()
+  it("grows its buffer for a group with members of other owners", function()
     local g = perfev.group { "page-faults", "context-switches", tid = 7 }
     set(k.events[1], 1, 100, 100)
     k.events[2].counted = 2
@@ -237,7 +237,7 @@ describe("a reading", function()
     assert.equal(1, k.reads)
   end)
 
-  it("gives up where the kernel never has enough", function()
+  it("fails if the kernel always asks for a larger buffer", function()
     local g = perfev.group { "page-faults", tid = 7 }
     k.hooks.read = function() return nil, E.ENOSPC end
     local r, why, code = g:read()
@@ -246,7 +246,7 @@ describe("a reading", function()
     assert.equal(E.ENOSPC, code)
   end)
 
-  it("refuses bytes that are no reading", function()
+  it("refuses bytes that are not a reading", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     k.hooks.read = function() return "12345678" end
     local r, _, code = c:read()
@@ -256,7 +256,7 @@ describe("a reading", function()
 end)
 
 describe("a delta", function()
-  it("is what came since the delta before", function()
+  it("is the difference from the last delta", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     set(k.events[1], 10, 100, 100)
     assert.equal(10, c:delta()["page-faults"])
@@ -279,7 +279,7 @@ describe("a delta", function()
     assert.equal(0.25, d.running_ratio)
   end)
 
-  it("is nil where it did not run in between, and 0 where it was not on", function()
+  it("is nil if the event did not run since the last, and 0 if it was not enabled", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     set(k.events[1], 10, 100, 50)
     c:delta()
@@ -288,7 +288,7 @@ describe("a delta", function()
     assert.equal(0, c:delta()["page-faults"])
   end)
 
-  it("starts at nothing after a reset, which leaves the times alone", function()
+  it("starts at 0 after a reset, which keeps the times", function()
     local c = perfev.counter { "page-faults", tid = 7, inherit = false }
     set(k.events[1], 10, 100, 100)
     c:delta()
@@ -300,7 +300,7 @@ describe("a delta", function()
     assert.equal(100, d.time_enabled)
   end)
 
-  it("leaves out what ended children left, which a reset does not clear", function()
+  it("leaves out the counts of children that ended before a reset", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     set(k.events[1], 10, 100, 100)
     k.events[1].left_by_children = 4
@@ -311,7 +311,7 @@ describe("a delta", function()
 end)
 
 describe("a group", function()
-  it("is opened on its leader, which alone is disabled until all are open", function()
+  it("is opened on its leader, which alone is disabled until all members are open", function()
     perfev.group { "page-faults", "context-switches", "cpu-clock", tid = 7 }
     assert.equal(-1, k.events[1].group_fd)
     assert.equal(k.events[1].fd, k.events[2].group_fd)
@@ -331,7 +331,7 @@ describe("a group", function()
     assert.equal(1000 + 10000, r["context-switches"])
   end)
 
-  it("reads on when a member is closed", function()
+  it("is still read after a member is closed", function()
     for _, format in ipairs { GROUP, GROUP | ID } do
       counting()
       local g = perfev.group { "page-faults", "context-switches", "cpu-clock", tid = 7, read_format = format }
@@ -344,7 +344,7 @@ describe("a group", function()
     end
   end)
 
-  it("takes members later, and under the name of a closed one", function()
+  it("accepts members later, also under the name of a closed one", function()
     local g = perfev.group { "page-faults", "context-switches", tid = 7 }
     g:close("context-switches")
     assert(g:add "cpu-clock")
@@ -354,7 +354,7 @@ describe("a group", function()
     assert.equal(k.events[1].fd, k.events[4].group_fd)
   end)
 
-  it("takes one member at a time: of a list or a pattern it would count the first alone", function()
+  it("accepts one member at a time, not a list or a pattern", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     for _, several in ipairs { "cpu-clock,task-clock", "{cpu-clock,task-clock}" } do
       local m, why, code = c:add(several)
@@ -367,7 +367,7 @@ describe("a group", function()
     assert.equal(1, #k.events)
   end)
 
-  it("reads the members one by one when the leader is closed, and takes no more", function()
+  it("reads the members one by one after the leader is closed, and accepts no more", function()
     local g = perfev.group { "page-faults", "context-switches", "cpu-clock", tid = 7 }
     for i, e in ipairs(k.events) do e.counted = i end
     g:close("page-faults")
@@ -377,7 +377,7 @@ describe("a group", function()
     assert.matches("leader, page%-faults, is closed", why)
   end)
 
-  it("may have a leader that counts nothing and is not seen", function()
+  it("can have a leader that counts nothing and is hidden", function()
     local g = perfev.group { "page-faults", tid = 7, leader = "dummy" }
     assert.equal(9, k.events[1].attr.config)
     set(k.events[2], 5, 1, 1)
@@ -385,7 +385,7 @@ describe("a group", function()
     assert.same({ "page-faults" }, g:names())
   end)
 
-  it("says when a reading lacks a member", function()
+  it("reports a member that is missing in a reading", function()
     local g = perfev.group { "page-faults", "context-switches", tid = 7 }
     k.events[2].id = 999999
     local r = g:read()
@@ -412,7 +412,7 @@ describe("switching", function()
     end
   end)
 
-  it("reaches every member of a group whose leader was closed", function()
+  it("reaches every member of a group with a closed leader", function()
     local g = perfev.group { "page-faults", "context-switches", "cpu-clock", tid = 7 }
     local two, three = k.events[2].fd, k.events[3].fd
     g:close("page-faults")
@@ -421,7 +421,7 @@ describe("switching", function()
     assert.same({ ("DISABLE %d 0"):format(two), ("DISABLE %d 0"):format(three) }, requests())
   end)
 
-  it("is of one event alone when it is named, or of its group", function()
+  it("affects one event if it is named, or its group", function()
     local g = perfev.group { "page-faults", "context-switches", tid = 7, disabled = true }
     local one, two = k.events[1].fd, k.events[2].fd
     g:disable("context-switches")
@@ -432,7 +432,7 @@ describe("switching", function()
       ("RESET %d 0"):format(two), ("ENABLE %d 0"):format(one) }, requests())
   end)
 
-  it("tells why it failed", function()
+  it("reports why it failed", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     k.answers = { DISABLE = E.EINVAL }
     local ok, why, code = c:disable()
@@ -441,7 +441,7 @@ describe("switching", function()
     assert.equal(E.EINVAL, code)
   end)
 
-  it("of all that the process made is prctl's", function()
+  it("all events of the process is a call of prctl", function()
     assert.is_true(perfev.task_disable())
     assert.is_true(perfev.task_enable())
     assert.same({ "prctl - 31", "prctl - 32" }, requests())
@@ -453,28 +453,28 @@ describe("switching", function()
   end)
 end)
 
-describe("whom it counts:", function()
-  it("a thread on any CPU", function()
+describe("a counter's target", function()
+  it("can be a thread on any CPU", function()
     perfev.counter { "page-faults", tid = { 7, 8 } }
     assert.equal("7/-1 8/-1", places())
     assert.is_true(k.events[1].attr.inherit)
     assert.equal(8, k.events[1].flags) -- close-on-exec
   end)
 
-  it("a process with all its threads", function()
+  it("can be a process with all its threads", function()
     counting { files = { ["/proc/50/task/50"] = "", ["/proc/50/task/51"] = "" } }
     perfev.counter { "page-faults", pid = 50 }
     assert.equal("50/-1 51/-1", places())
   end)
 
-  it("this process, by default too", function()
+  it("can be this process, which is the default", function()
     perfev.counter { "page-faults", pid = "self" }
     perfev.counter { "page-faults" }
     perfev.counter { "page-faults", tid = "self" }
     assert.equal("0/-1 0/-1 0/-1", places())
   end)
 
-  it("CPUs: all that are online, or some", function()
+  it("can be all online CPUs, or some", function()
     counting { cpus = "0,2" }
     perfev.counter { "page-faults", all_cpus = true }
     perfev.counter { "page-faults", cpus = "2" }
@@ -482,7 +482,7 @@ describe("whom it counts:", function()
     assert.is_false(k.events[1].attr.inherit)
   end)
 
-  it("a cgroup by its descriptor, on every CPU", function()
+  it("can be a cgroup's descriptor, on every CPU", function()
     k.files["/sys/fs/cgroup/app/cgroup.procs"] = ""
     local fd = k.hooks.directory "/sys/fs/cgroup/app"
     perfev.counter { "page-faults", cgroup = fd }
@@ -491,7 +491,7 @@ describe("whom it counts:", function()
     assert.equal("/sys/fs/cgroup/app", k.events[2].cgroup)
   end)
 
-  it("a cgroup by its path, whose directory is open no longer than it takes", function()
+  it("can be a cgroup's path; its directory is closed after opening", function()
     k.files["/proc/mounts"] = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
     k.files["/sys/fs/cgroup/app/cgroup.procs"] = ""
     local c = perfev.counter { "page-faults", "task-clock", cgroup = "/app" }
@@ -502,7 +502,7 @@ describe("whom it counts:", function()
     assert.same({}, k:leaks())
   end)
 
-  it("a command, held until it is started, from its exec on", function()
+  it("can be a command, which is held until it is started, and counted from its exec on", function()
     local c = perfev.counter { "page-faults", command = { "ls" } }
     assert.equal("5001/-1", places())
     assert.is_true(k.events[1].attr.enable_on_exec)
@@ -517,7 +517,7 @@ describe("whom it counts:", function()
     assert.same({}, k:leaks())
   end)
 
-  it("a command that cannot be run", function()
+  it("cannot be a command that cannot be run", function()
     k.exec = function() return E.ENOENT end
     local c = perfev.counter { "page-faults", command = { "lsx" } }
     local status, why, code = c:run()
@@ -528,7 +528,7 @@ describe("whom it counts:", function()
     assert.same({}, k:leaks())
   end)
 
-  it("no thread that is gone and no CPU that is offline, while others are there", function()
+  it("excludes ended threads and offline CPUs, while others remain", function()
     counting { gone = { [8] = true }, cpus = "0" }
     k.last_cpu = 3
     local c = perfev.counter { "page-faults", tid = { 7, 8 } }
@@ -543,7 +543,7 @@ describe("whom it counts:", function()
     assert.equal(0, w:read()["context-switches"])
   end)
 
-  it("no CPU that is named and not online: that is an error", function()
+  it("cannot be a CPU that is named and not online", function()
     local c, why, code = perfev.counter { "page-faults", cpus = "0,3" }
     assert.is_nil(c)
     assert.matches("^cannot count cpu 3: No such device %(ENODEV%)\n  this machine has no CPU 3 .+\n  try: ", why)
@@ -551,7 +551,7 @@ describe("whom it counts:", function()
     assert.same({}, k:leaks())
   end)
 
-  it("nobody, when all are gone", function()
+  it("cannot be threads that have all ended", function()
     k.gone = { [7] = true, [8] = true }
     local c, why, code = perfev.counter { "page-faults", tid = { 7, 8 } }
     assert.is_nil(c)
@@ -562,7 +562,7 @@ describe("whom it counts:", function()
 end)
 
 describe("opening", function()
-  it("leaves nothing behind, whichever call fails", function()
+  it("leaks nothing, whichever call fails", function()
     local injected = 0
     for _, call in ipairs { "perf_event_open", "spawn" } do
       for nth = 1, 8 do
@@ -588,7 +588,7 @@ describe("opening", function()
     assert.is_true(injected >= 40, injected)
   end)
 
-  it("leaves nothing behind when an id is not to be had", function()
+  it("leaks nothing if an id cannot be read", function()
     for nth = 1, 4 do
       local seen = 0
       counting()
@@ -606,7 +606,7 @@ describe("opening", function()
     end
   end)
 
-  it("leaves out optional events and reports it", function()
+  it("leaves out optional events and reports them", function()
     local said = {}
     k.refuse = function(attr) return attr.config == 2 and E.ENOENT or nil end
     local c = assert(perfev.counter { { "page-faults", optional = true }, "cpu-clock", tid = 7,
@@ -628,7 +628,7 @@ describe("opening", function()
     assert.equal(0, g:read()["dummy"])
   end)
 
-  it("counts the user's side where the kernel's is not allowed, and says so", function()
+  it("falls back to the user side if the kernel side is not permitted, and reports it", function()
     local said = {}
     k.refuse = function(attr) return not attr.exclude_kernel and E.EACCES or nil end
     local c = assert(perfev.counter { "page-faults", tid = 7, log = function(_, text) said[#said + 1] = text end })
@@ -640,7 +640,7 @@ describe("opening", function()
     assert.equal(E.EACCES, code)
   end)
 
-  it("gives modifiers, attr fields of all and of one", function()
+  it("applies modifiers, and attr fields of all events and of one", function()
     perfev.counter { "page-faults:u", { "cpu-clock", pinned = true, name = "ticks" }, tid = 7, exclude_hv = true }
     assert.is_true(k.events[1].attr.exclude_kernel)
     assert.is_false(k.events[1].attr.pinned)
@@ -675,7 +675,7 @@ describe("opening", function()
     assert.error_matches(function() c:start() end, "no command")
   end)
 
-  it("ends with close: safe twice, and told of afterwards", function()
+  it("is undone by close(), which can be repeated; later calls fail with EBADF", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     c:close()
     c:close()
@@ -695,7 +695,7 @@ describe("opening", function()
   end)
 end)
 
-describe("a request of one event", function()
+describe("a request to one event", function()
   local c, m, fd
   before_each(function()
     c = perfev.counter { { "page-faults", period = 100 }, tid = 7 }
@@ -709,7 +709,7 @@ describe("a request of one event", function()
     return a.request, a.arg
   end
 
-  it("has the argument that the kernel wants", function()
+  it("has the argument that the kernel expects", function()
     assert.equal(100, k.events[1].attr.sample_period)
     assert.is_true(m:period(1 << 40))
     assert.same({ "PERIOD", 1 << 40 }, { last() })
@@ -725,7 +725,7 @@ describe("a request of one event", function()
     assert.same({ "SET_BPF", 9 }, { last() })
   end)
 
-  it("sends its output to another event's ring, or with a long -1 nowhere", function()
+  it("redirects its output to another event's ring, or back with -1", function()
     local other = perfev.counter { "cpu-clock", tid = 7 }
     assert.is_true(m:output(other:member()))
     assert.same({ "SET_OUTPUT", k.events[2].fd }, { last() })
@@ -735,7 +735,7 @@ describe("a request of one event", function()
     assert.same({ "SET_OUTPUT", -1 }, { last() })
   end)
 
-  it("sends it place by place", function()
+  it("redirects the output on each CPU to the ring of the same CPU", function()
     local a = perfev.counter { "page-faults", all_cpus = true }
     local b = perfev.counter { "cpu-clock", all_cpus = true }
     asked = {}
@@ -786,7 +786,7 @@ describe("a request of one event", function()
     k.hooks.close(heard)
   end)
 
-  it("is not told by a signal that there is none of, or that the kernel refuses", function()
+  it("refuses an unknown signal, and reports a refusal by the kernel", function()
     local ok, why = pcall(function() m:send_signal "USR3" end)
     assert.is_false(ok)
     assert.matches("^spec/counter/counter_spec.lua:%d+: "
@@ -808,7 +808,7 @@ describe("a request of one event", function()
     end
   end)
 
-  it("lists the BPF programs, and how many there are", function()
+  it("lists the BPF programs and their number", function()
     k.answers = { QUERY_BPF = { 11, 12, 13 } }
     assert.same({ { 11, 12, 13 }, 3 }, { m:query_bpf() })
     assert.same({ { 11, 12 }, 3 }, { m:query_bpf(2) })
@@ -835,12 +835,12 @@ describe("a request of one event", function()
     perfev.hooks.clear()
   end)
 
-  it("gives the ids and descriptors", function()
+  it("returns the ids and descriptors", function()
     assert.same({ k.events[1].id }, m:ids())
     assert.same({ { fd = fd, id = k.events[1].id, pid = 7, cpu = -1 } }, m:fds())
   end)
 
-  it("is refused in three parts", function()
+  it("fails with operation, cause and remedy", function()
     local refusals = {
       { "REFRESH", E.EINVAL, function() return m:refresh(1) end, "takes no samples" },
       { "PERIOD", E.EINVAL, function() return m:period(1) end, "the period is 0" },
@@ -867,7 +867,7 @@ describe("a request of one event", function()
     end
   end)
 
-  it("raises for an argument of the wrong type", function()
+  it("raises if an argument has the wrong type", function()
     assert.error_matches(function() m:period("fast") end, "period: a whole number from 1 on")
     assert.error_matches(function() m:refresh(1.5) end, "refresh: a whole number")
     assert.error_matches(function() m:filter(3) end, "filter: a string")
@@ -913,7 +913,7 @@ describe("the counter page", function()
   end)
   after_each(function() perfev.hooks.clear() end)
 
-  it("is read without a system call: count, and both times gone on", function()
+  it("is read without a system call: the count and both times, up to now", function()
     local c = hardware()
     k.reads = 0
     local r = c:read()
@@ -927,12 +927,12 @@ describe("the counter page", function()
     assert.is_true(k.unmapped)
   end)
 
-  it("takes the counter as signed in its width", function()
+  it("extends the sign of a counter from its width", function()
     pmc = (1 << 47) | 5
     assert.equal(10000 - (1 << 47) + 5, hardware():read().raw[name])
   end)
 
-  it("counts cycles on from a short clock", function()
+  it("extends a short clock", function()
     page:u64(40, RDPMC | TIME | SHORT)
     page:u64(80, 5000) -- time_cycles
     page:u64(88, 0xfff)
@@ -941,7 +941,7 @@ describe("the counter page", function()
     assert.equal(70 + delta, hardware():read().time_enabled)
   end)
 
-  it("is read again when the kernel wrote it meanwhile", function()
+  it("is read again if the kernel has changed it meanwhile", function()
     local tries = 0
     on_pmc = function()
       tries = tries + 1
@@ -974,7 +974,7 @@ describe("the counter page", function()
     end
   end)
 
-  it("is not mapped for others, for software, for who inherits, or when it is not wanted", function()
+  it("is mapped only for the caller's own hardware event, unless page = false", function()
     k.hooks.mmap = function() error("mapped") end
     perfev.hooks.set(k.hooks)
     assert(perfev.counter { { type = 0, config = 1 }, tid = 7, inherit = false })
@@ -986,7 +986,7 @@ describe("the counter page", function()
 end)
 
 describe("measure", function()
-  it("gives f's results, and last the counts", function()
+  it("returns f's results, and the counts as the last one", function()
     local a, b, r = perfev.measure({ "page-faults", "cpu-clock" }, function(x, y)
       assert.is_true(k.events[1].enabled)
       set(k.events[1], 5, 200, 200)
@@ -1003,11 +1003,11 @@ describe("measure", function()
     assert.same({}, k:leaks())
   end)
 
-  it("gives the counts alone when f returns nothing", function()
+  it("returns only the counts if f returns nothing", function()
     assert.equal(0, (perfev.measure({ "page-faults" }, function() end))["page-faults"])
   end)
 
-  it("lets f's error through, and closes", function()
+  it("raises f's error, and closes the counter", function()
     local object = {}
     local ok, why = pcall(perfev.measure, { "page-faults" }, function() error(object) end)
     assert.is_false(ok)
@@ -1026,14 +1026,14 @@ describe("measure", function()
     assert.is_false(called)
   end)
 
-  it("counts by turns what does not fit in one group", function()
+  it("falls back to single events if they do not fit in one group", function()
     k.refuse = function(attr) return attr.read_format & GROUP ~= 0 and E.EINVAL or nil end
     local r = perfev.measure({ "page-faults", "cpu-clock" }, function() end)
     assert.equal(0, r["cpu-clock"])
     assert.same({}, k:leaks())
   end)
 
-  it("measures again and again with an open counter", function()
+  it("can be repeated with an open counter", function()
     local c = perfev.counter { "page-faults", tid = "self", inherit = false, disabled = true }
     local total = 0
     for i = 1, 3 do
@@ -1045,13 +1045,13 @@ describe("measure", function()
     end
   end)
 
-  it("says that the counter was closed by what it measured", function()
+  it("reports that f closed the counter", function()
     local c = perfev.counter { "page-faults", tid = "self", inherit = false, disabled = true }
     local r, why, code = c:measure(function() c:close() end)
     assert.same({ "counter: it is closed", perfev.errno.EBADF }, { why, code, r })
   end)
 
-  it("raises for what it cannot measure", function()
+  it("raises for invalid arguments", function()
     assert.error_matches(function() perfev.measure({ "page-faults" }, 3) end, "a function expected")
     assert.error_matches(function() perfev.measure("page-faults", print) end, "a list of events")
     assert.error_matches(function() perfev.measure({ "page-faults", pid = 3 }, print) end, "the calling thread")
@@ -1065,7 +1065,7 @@ describe("a session's counter", function()
     return s, c
   end
 
-  it("is opened when it starts, on what it watches, and read to its end and after", function()
+  it("is opened at the start on the session's targets, and can be read after its end", function()
     local s, c = run_with { all_cpus = true, duration = "1s" }
     assert.same({}, k.events)
     assert.matches("has not started", select(2, c:read()))
@@ -1110,7 +1110,7 @@ describe("a session's counter", function()
     assert.same({}, k:leaks())
   end)
 
-  it("tells each CPU's counts, and those after its end", function()
+  it("returns each CPU's counts, also after the session's end", function()
     local s, c = run_with { all_cpus = true, duration = "1s" }
     assert.same({}, c:cpus())
     assert.matches("has not started", select(2, c:read(0)))
@@ -1133,12 +1133,12 @@ describe("a session's counter", function()
     own:close()
   end)
 
-  it("has no target of its own", function()
+  it("refuses a target of its own", function()
     local s = perfev.session { all_cpus = true }
     assert.error_matches(function() s:counter { "page-faults", pid = 3 } end, "has the session's targets")
   end)
 
-  it("may come while the session runs", function()
+  it("can be added while the session runs", function()
     local s, c = perfev.session { all_cpus = true, duration = "500ms" }, nil
     s:event { type = 1, config = 0, sample_period = 1 }
     s:every("100ms", function() c = c or assert(s:counter { "page-faults" }) end)
@@ -1147,7 +1147,7 @@ describe("a session's counter", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is part of the plan, and of a session made again not", function()
+  it("is part of the plan, but not of a clone", function()
     local s = run_with { all_cpus = true, duration = "1s" }
     assert.equal("counter page-faults,context-switches", s:plan()[2])
     local twin = s:clone()
@@ -1157,7 +1157,7 @@ describe("a session's counter", function()
 end)
 
 describe("the core's counter", function()
-  it("checks what it is given", function()
+  it("checks its arguments", function()
     assert.is_false(pcall(core.counter, 3))
     assert.is_false(pcall(core.counter, { pids = {}, cpus = { 0 } }))
     local c = core.counter { pids = { 7 }, cpus = { -1 } }
@@ -1186,7 +1186,7 @@ describe("a ring or page that the kernel would refuse with EINVAL", function()
     return table.unpack(results, 1, results.n)
   end
 
-  it("is a ring of another size than 2^n pages", function()
+  it("is a ring of a size other than 2^n pages", function()
     for _, bytes in ipairs { 4095, 12288, 5000 } do
       refused(("cannot map a ring of %d bytes for dummy: a ring is 1, 2, 4, 8, ... pages of 4096 bytes"):format(bytes),
         session_add(bytes, { 0 }, false))
@@ -1215,7 +1215,7 @@ describe("a ring or page that the kernel would refuse with EINVAL", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is a mapping of an event whose output goes elsewhere", function()
+  it("is a mapping of an event with output to another event's ring", function()
     local c = two()
     assert(c:output(1, c, 2))
     refused("cannot map the page of one: its output goes to another event's ring", c:map(1))
