@@ -5,9 +5,9 @@ local ops = require "spec.support.ops"
 
 local SEEDS, EACH = 3, 16000
 
-describe("random operations over the simulated kernel", function()
+describe("random operations on the simulated kernel", function()
   for seed = 1, SEEDS do
-    it(("%d of them, seed %d"):format(EACH, seed), function()
+    it(("cause no leak or internal error (%d, seed %d)"):format(EACH, seed), function()
       local r = ops.run(seed, EACH)
       assert.same({}, r.finds)
       assert.is_true(r.ops >= EACH)

@@ -20,7 +20,7 @@ local function count(t)
 end
 
 describe("a session of ten minutes", function()
-  it("holds no more memory and no more descriptors at its end than when it was warm", function()
+  it("holds no more memory and descriptors at its end than after warming up", function()
     local k = sim.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven" } }
     k:tracepoint("a:b", 300, "long id; long ret; char name[240]")
     local held, records, filled, next_tid = {}, 0, 0, 1000

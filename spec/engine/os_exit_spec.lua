@@ -74,7 +74,7 @@ local callbacks = {
 
 describe("os.exit in a callback", function()
   for _, where in ipairs(callbacks) do
-    it(("of %s ends the process there, closing the state or not"):format(where), function()
+    it(("of %s ends the process, with and without closing the state"):format(where), function()
       for close, status in pairs { [false] = 7, [true] = 0 } do
         local r = run { run.perfl, "--sim", world, "-a", "-d", "60ms", script, where, tostring(close) }
         assert.same({ "left\n", "", status }, { r.out, r.err, r.code })

@@ -35,13 +35,13 @@ end
 describe("a script that uses everything", function()
   local step = run.sanitized and 331 or 47
 
-  it("loses nothing when the n-th allocation is refused, and Lua's second try for it", function()
+  it("loses nothing if the n-th allocation and its retry by Lua fail", function()
     local wrong, refused = starve("once", 7, step)
     assert.equal("", wrong)
     assert.is_true(refused >= 4000 // step)
   end)
 
-  it("does the same when all garbage is collected before each allocation", function()
+  it("loses nothing if all garbage is also collected before each allocation", function()
     assert.equal("", (starve("collect", 1, 1)))
   end)
 end)

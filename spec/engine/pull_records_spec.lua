@@ -60,7 +60,7 @@ local function two_events(s, sample)
 end
 
 describe("pulling fields", function()
-  it("gives a loop what a sample callback with these fields gets, and no other record", function()
+  it("returns the values that a sample callback gets, and no other record", function()
     local list = with_session({}, 40, function(s)
       two_events(s)
       local got = pulled(s, FIELDS)
@@ -76,7 +76,7 @@ describe("pulling fields", function()
     assert.truthy(list[#list]:find "new36")
   end)
 
-  it("gives false for a first field that the record has not, which would end the loop", function()
+  it("returns false for a missing first field, because nil would end the loop", function()
     local n, none = 0, 0
     with_session({}, 9, function(s)
       two_events(s)
@@ -88,7 +88,7 @@ describe("pulling fields", function()
     assert.same({ 9, 6 }, { n, none })
   end)
 
-  it("asks the kernel for what the fields are in, and no more", function()
+  it("requests only these fields from the kernel", function()
     with_session({ pid = 7 }, 1, function(s)
       local ev = s:event { "a:b" }
       local ip = s:event { "a:c", sample_type = { "ip" } }
@@ -99,7 +99,7 @@ describe("pulling fields", function()
     end)
   end)
 
-  it("takes what the events of a session that has started sample", function()
+  it("returns the fields that the events of a started session sample", function()
     with_session({}, 6, function(s)
       s:event { "a:b", fields = { "time" }, sample = function() end }
       assert(s:start())
@@ -125,7 +125,7 @@ describe("pulling fields", function()
     end)
   end)
 
-  it("leaves nothing for callbacks when the loop breaks at its count", function()
+  it("delivers nothing to callbacks if the loop breaks at its count", function()
     local calls = 0
     with_session({ count = 5 }, 20, function(s)
       s:event { "a:b", sample = function() calls = calls + 1 end }
@@ -138,7 +138,7 @@ describe("pulling fields", function()
     end)
   end)
 
-  it("ends with the session that its loop closes", function()
+  it("ends if its loop closes the session", function()
     for _, opts in ipairs { {}, { fields = { "cpu" } } } do
       assert.equal(3, with_session({}, 20, function(s)
         two_events(s)
@@ -152,7 +152,7 @@ describe("pulling fields", function()
     end
   end)
 
-  it("of a recording gives what it gave while it was made", function()
+  it("returns the same from a recording as live", function()
     with_session({ record = "/x.data" }, 40, function(s)
       two_events(s)
       local live = pulled(s, FIELDS)
@@ -166,7 +166,7 @@ describe("pulling fields", function()
     end)
   end)
 
-  it("of a decoder gives the samples among the bytes", function()
+  it("returns the samples among the bytes of a decoder", function()
     local spec = { sample_type = { "tid", "time", "ip" }, sample_id_all = true, comm = true }
     local bytes, list = {}, {}
     for i = 1, 6 do
@@ -185,7 +185,7 @@ describe("pulling fields", function()
     assert.truthy(said:find("size 65535", 1, true))
   end)
 
-  it("needs no memory for numbers and strings that are there already", function()
+  it("allocates no memory for numbers and interned strings", function()
     with_session({}, 200, function(s)
       two_events(s)
       local n, before, after = 0, nil, nil
@@ -201,7 +201,7 @@ describe("pulling fields", function()
     end)
   end)
 
-  it("says whose mistake it is where a field is none's", function()
+  it("refuses unknown fields, with the line of the caller", function()
     local function fails(pattern, f)
       local ok, why = pcall(f)
       assert.is_false(ok)

@@ -47,7 +47,7 @@ end
 describe("a ring", function()
   after_each(function() perfev.hooks.clear() end)
 
-  it("gives back every record size at each of the last 64 places and the first", function()
+  it("returns records of every size at each of the last 64 places and the first", function()
     local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(d) run.remove(d.path) end })
     local built = run({ os.getenv "CC" or "gcc", "-O2", "-std=gnu11", "-Isrc", "-o", dir.path .. "/wrap",
       "spec/support/wrap.c", "src/live/ring.c" })
@@ -55,7 +55,7 @@ describe("a ring", function()
     assert.equal(("%d\n"):format(8191 * 65), run({ dir.path .. "/wrap" }).out)
   end)
 
-  it("hands every record size to a callback, whole, when it wraps in its middle", function()
+  it("passes records of every size to a callback, whole, when they wrap in the middle", function()
     local got
     local s, event = open(function(r) got = r.bytes end)
     for size = 16, MOST, 8 do
@@ -70,7 +70,7 @@ describe("a ring", function()
     assert.equal(0, s:totals().corrupt)
   end)
 
-  it("hands some sizes to a callback from each of the last 64 places", function()
+  it("passes records of some sizes to a callback from each of the last 64 places", function()
     local got
     local s, event = open(function(r) got = r.bytes end)
     for _, size in ipairs { 16, 24, 64, 504, 512, 520, 4096, 32768, MOST } do
@@ -86,7 +86,7 @@ describe("a ring", function()
     s:close()
   end)
 
-  it("passes by a record of 8 bytes, which is nobody's", function()
+  it("skips a record of 8 bytes, which has no event", function()
     local s, event = open(function() error("called") end)
     k:push(event, wire.frame(14, 0x2000, ""))
     s:dispatch()
@@ -97,7 +97,7 @@ describe("a ring", function()
   for name, start in pairs {
     ["2^32"] = 1 << 32, ["2^63"] = math.mininteger, ["2^64"] = 0,
   } do
-    it("goes on where head passes " .. name, function()
+    it("continues when head passes " .. name, function()
       local got = {}
       local s, event = open(function(r) got[#got + 1] = r.bytes end, { ring_start = start - RING, buffer = PAGE })
       local sent = {}
@@ -135,7 +135,7 @@ describe("a ring", function()
     assert.same({ "old" }, got)
   end)
 
-  it("gives the kernel its room back: a hundred rings' worth passes through one page", function()
+  it("returns room to the kernel: a hundred rings' worth passes through one page", function()
     local n = 0
     local s, event = open(function() n = n + 1 end, { buffer = PAGE })
     for i = 1, 100 * PAGE // 64 do
@@ -148,7 +148,7 @@ describe("a ring", function()
     assert.equal(0, s:totals().lost)
   end)
 
-  it("publishes its tail once a quarter of the ring, not once a record", function()
+  it("publishes its tail at each quarter of the ring, not at each record", function()
     local tails = {}
     local s, event = open(function()
       local tail = k.events[1].ring.memory:u64(TAIL)
@@ -163,7 +163,7 @@ describe("a ring", function()
   for name, size in pairs {
     ["0"] = 0, ["7"] = 7, ["odd"] = 41, ["not a multiple of 8"] = 44, ["too large for what is there"] = 4096,
   } do
-    it(("resynchronises once at a header whose size is %s, and goes on"):format(name), function()
+    it(("resynchronises once at a header with size %s, and continues"):format(name), function()
       local got = {}
       local s, event = open(function(r) got[#got + 1] = r.bytes end)
       local good = record_of(64, event)
@@ -201,7 +201,7 @@ describe("a ring", function()
     s:close()
   end)
 
-  it("resynchronises when head has run past what the ring holds", function()
+  it("resynchronises if head has passed more than the ring's size", function()
     local n = 0
     local s, event = open(function() n = n + 1 end)
     event.ring.memory:u64(HEAD, RING + 8)

@@ -130,7 +130,7 @@ describe("opening and closing", function()
     s:close()
   end)
 
-  it("opens what is named twice once, as a process and as a thread of it", function()
+  it("opens a target once that is named twice, as a process and as its thread", function()
     for _, tid in ipairs { 70, 71 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
     local s = new { pid = { 70, 70 }, tid = { 72, 71, 72 }, cpus = { 1, 1 } }
     local c = s:counter { "page-faults" }
@@ -142,7 +142,7 @@ describe("opening and closing", function()
     s:close()
   end)
 
-  it("leaves out threads that have ended meanwhile, and says so", function()
+  it("leaves out threads that have ended meanwhile, and reports it", function()
     local said = {}
     for _, tid in ipairs { 70, 71, 72 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
     k.gone = { [71] = true, [72] = true }
@@ -153,7 +153,7 @@ describe("opening and closing", function()
     s:close()
   end)
 
-  it("fails when all of them have ended", function()
+  it("fails if all of them have ended", function()
     for _, tid in ipairs { 70, 71 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
     k.gone = { [70] = true, [71] = true }
     local ok, why, errno = new({ pid = 70 }):start()
@@ -163,7 +163,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("fails for a pid that is gone, in three parts", function()
+  it("fails for a pid that does not exist, with cause and remedy", function()
     local ok, why, errno = new({ pid = 4711 }):run()
     assert.is_nil(ok)
     assert.equal(E.ESRCH, errno)
@@ -173,7 +173,7 @@ describe("opening and closing", function()
 
   local ONLINE = "/sys/devices/system/cpu/online"
 
-  it("leaves out a CPU that goes offline while it opens all, and says so", function()
+  it("leaves out a CPU that goes offline during the opening, and reports it", function()
     local said, looks = {}, 0
     local s = new { log = function(_, text) said[#said + 1] = text end }
     k.last_cpu = 7
@@ -199,7 +199,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("keeps what a CPU gave before it went offline, goes on with the others, and tells in the end", function()
+  it("keeps records of a CPU that goes offline, and reports it at the end", function()
     local said, got = {}, {}
     local s = new({ log = function(level, text) if level == 0 then said[#said + 1] = text end end },
       { sample = function(r) got[#got + 1] = r.period end })
@@ -241,15 +241,15 @@ describe("opening and closing", function()
     return said
   end
 
-  it("tells of a CPU that went offline and came back: its events did not", function()
+  it("reports a CPU that went offline and came back, because its events are lost", function()
     assert.same({ "cpu 1 went offline and came back: its later records are missing" }, stalls { 2 })
   end)
 
-  it("tells of it after records() as well", function() assert.equal(1, #stalls({ 2 }, true)) end)
+  it("reports it after records() as well", function() assert.equal(1, #stalls({ 2 }, true)) end)
 
-  it("takes none for a CPU that was away where all go on", function() assert.same({}, stalls {}) end)
+  it("reports no CPU if the events of all CPUs continue", function() assert.same({}, stalls {}) end)
 
-  it("takes none for a CPU that was away where all are off", function()
+  it("reports no CPU if the events of all CPUs have stopped", function()
     assert.same({}, stalls { 1, 2 })
   end)
 
@@ -276,7 +276,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("drops nothing that the user asked for", function()
+  it("drops no bit that the user asked for", function()
     k.refuse = function(attr) return attr.read_format & 16 ~= 0 and E.EINVAL end
     local ok, why, errno = new({}, { read_format = { "lost" } }):start()
     assert.is_nil(ok)
@@ -284,7 +284,7 @@ describe("opening and closing", function()
     assert.matches("^cannot open .* on cpu 0: Invalid argument", why)
   end)
 
-  it("takes a smaller ring where memory may not be locked, and says so", function()
+  it("falls back to a smaller ring if memory may not be locked, and reports it", function()
     k.files["/proc/sys/kernel/perf_event_mlock_kb"] = "516\n"
     k.mlock = 512 << 10
     local said = {}
@@ -298,7 +298,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("halves on where even that is too much, and fails at one page in three parts", function()
+  it("halves the ring until it fits, and fails below one page, with cause and remedy", function()
     k.mlock = 8 << 10
     local s = new {}
     assert(s:start())
@@ -312,7 +312,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("wakes in time for a ring that was made smaller than asked for", function()
+  it("wakes up in time for a ring that is smaller than requested", function()
     k.mlock = 4096
     local s = new {}
     assert(s:start())
@@ -331,7 +331,7 @@ describe("opening and closing", function()
   local errnos = { "EMFILE", "EACCES", "ENOMEM", "EINVAL", "EPERM", "ESRCH", "EBUSY", "EIO", "ENOSYS", "E2BIG",
                    "ENODEV", "EOPNOTSUPP", "ENOSPC", "ENOENT" }
 
-  it("gives everything back whichever call fails, with whatever errno", function()
+  it("releases everything if any call fails with any errno", function()
     local failed = 0
     for name, nth_most in pairs(steps) do
       for _, errno in ipairs(errnos) do
@@ -371,7 +371,7 @@ describe("opening and closing", function()
     assert.is_true(failed > 200, failed)
   end)
 
-  it("has nothing open after start() failed, and cannot be used again", function()
+  it("has nothing open after a failed start(), and cannot be reused", function()
     k:fail("mmap", 2, E.ENOMEM)
     local s = new()
     assert.is_nil((s:start()))
@@ -379,7 +379,7 @@ describe("opening and closing", function()
     assert.error_matches(function() s:run() end, "it has ended; make a new one")
   end)
 
-  it("has nothing open, and has ended, after what its log raised at the start", function()
+  it("has nothing open, and has ended, after an error of its log at the start", function()
     local s = perfev.session { tid = 7, log = function() error("log's") end }
     s:event { "no:such", optional = true }
     s:event(clock_event {})
@@ -388,7 +388,7 @@ describe("opening and closing", function()
     assert.error_matches(function() s:run() end, "it has ended; make a new one")
   end)
 
-  it("leaks nothing when it is dropped without being closed", function()
+  it("leaks nothing if it is dropped without close()", function()
     for _ = 1, 3 do
       local s = new { command = { "x" }, duration = "1s" }
       assert(s:start())
@@ -443,7 +443,7 @@ describe("opening and closing", function()
     assert.equal(0, calls_of("perf_event_open"))
   end)
 
-  it("tells of what cannot be where it was asked for", function()
+  it("refuses options in the wrong place, with the line of the caller", function()
     local function refused(pattern, fn)
       local ok, why = pcall(fn) -- error_matches() takes the place away
       assert.is_false(ok)
@@ -460,7 +460,7 @@ describe("opening and closing", function()
     refused("line: {nope}: no record", function() perfev.line "{nope}" end)
   end)
 
-  it("refuses options that do not exist, by the nearest name, and values that cannot be", function()
+  it("refuses unknown options, with the nearest name, and invalid values", function()
     local function refused(opts, pattern)
       assert.error_matches(function() perfev.session(opts) end, pattern)
     end
@@ -481,7 +481,7 @@ describe("opening and closing", function()
     refused("x", "a table expected")
   end)
 
-  it("is configured as a whole, or not at all", function()
+  it("is configured as a whole, or stays unchanged", function()
     local s = perfev.session { tid = 7, count = 3 }
     assert.error_matches(function() s:configure { count = 5, cgroup = "x" } end, "cgroup and tid at once")
     assert.error_matches(function() s:configure { count = 5, duration = "x" } end, "duration 'x'")
@@ -499,7 +499,7 @@ describe("opening and closing", function()
 end)
 
 describe("the event \"*\"", function()
-  it("is each of those that the session is given, by its own name", function()
+  it("expands to each event of the session's option, under its own name", function()
     local s <close>, seen = perfev.session { events = { "cs:u", "{page-faults,cpu-clock}" } }, {}
     local ev = s:event { "*", sample = function(r) seen[#seen + 1] = r.event.name end }
     assert(s:start())
@@ -512,7 +512,7 @@ describe("the event \"*\"", function()
     assert.equal("cs", alone.name)
   end)
 
-  it("is nothing that could be opened where the session is given none", function()
+  it("is refused if the session has no such option", function()
     local s = perfev.session {}
     s:event { "*", sample = print }
     local ok, why, code = s:start()
@@ -538,7 +538,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("begins its duration when all is enabled, however long that takes", function()
+  it("starts its duration when all events are enabled, even if begin takes long", function()
     local n = 0
     local s = new({ duration = "500ms" }, { sample = function() n = n + 1 end })
     s:begin(function() k:advance_to(k.now + 700 * MS) end)
@@ -548,7 +548,7 @@ describe("the life of a run", function()
     assert.same({ 1, start + 1200 * MS }, { n, k.now })
   end)
 
-  it("ends after so many records", function()
+  it("ends after a number of records", function()
     for _, count in ipairs { 1, 2, 10 } do
       local n = 0
       local s = new({ count = count }, { sample = function() n = n + 1 end })
@@ -574,7 +574,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("goes on when a callback returns nil or anything else", function()
+  it("continues if a callback returns nil or another value", function()
     local n = 0
     local s = new({ duration = "1s" }, { sample = function()
       n = n + 1
@@ -614,7 +614,7 @@ describe("the life of a run", function()
     end
   end)
 
-  it("begins an interval where counting begins, whatever there was to do before", function()
+  it("starts its intervals after all events are enabled", function()
     local s = new({}, { sample = function() end })
     s:every("250ms", function() return false end)
     assert(s:run())
@@ -626,7 +626,7 @@ describe("the life of a run", function()
     assert.same({ "list(/proc)", "ENABLE", "list(/proc)", "timerfd(250000000" }, order)
   end)
 
-  it("calls begin, timers, signals and done, in that order, with time as it was", function()
+  it("calls begin, timers, signals and done in this order, at the right times", function()
     local story = {}
     local function say(word) return function() story[#story + 1] = word .. " " .. (k.now - 1000000000000) // MS end end
     local s = new({ duration = "350ms" })
@@ -650,7 +650,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("hears a signal that start declares, and calls the function that was named last", function()
+  it("handles a signal declared in begin, with the function that was set last", function()
     local heard, s = {}, new { duration = "350ms" }
     local function hear(word) return function(info) heard[#heard + 1] = word .. info.number end end
     s:begin(function()
@@ -664,7 +664,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("makes a timer that a callback declares", function()
+  it("starts a timer that a callback declares", function()
     local at
     local s
     s = new({ duration = "1s" }, { sample = function()
@@ -678,7 +678,7 @@ describe("the life of a run", function()
     assert.equal(1000000000000 + 200 * MS, at) -- delivered at the first tick
   end)
 
-  it("watches a descriptor of the caller's", function()
+  it("watches a descriptor of the caller", function()
     local n = 0
     k.outside[77] = 0
     local s = new { duration = "1s", watch = { 77, function()
@@ -703,7 +703,7 @@ describe("the life of a run", function()
     assert.equal(4, calls_of("epoll_wait"))
   end)
 
-  it("takes up again after an interrupting signal", function()
+  it("continues after an interrupting signal", function()
     k:fail("epoll_wait", 1, E.EINTR)
     local n = 0
     local s = new({ duration = "300ms" }, { sample = function() n = n + 1 end })
@@ -712,7 +712,7 @@ describe("the life of a run", function()
     assert.equal(1, n)
   end)
 
-  it("tells that waiting failed", function()
+  it("reports that waiting failed", function()
     k:fail("epoll_wait", 1, E.EBADF)
     local ok, why = new({ duration = "1s" }):run()
     assert.is_nil(ok)
@@ -743,7 +743,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("tells a callback that its new event cannot be opened", function()
+  it("returns the error to a callback that cannot open its new event", function()
     local result
     local s
     s = new({ duration = "1s" }, { sample = function()
@@ -758,7 +758,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("leaves off what is declared disabled, until it is enabled, and what was disabled before the start", function()
+  it("keeps events off that are declared disabled or disabled before the start", function()
     local samples = {}
     local function counted(name) return function() samples[name] = (samples[name] or 0) + 1 end end
     local s = new { duration = "100ms" }
@@ -778,7 +778,7 @@ describe("the life of a run", function()
     assert.same({ off = 1, on = 2 }, samples)
   end)
 
-  it("stays with a command that loses its events and runs on, as one that is set-uid does, and says so", function()
+  it("waits for a command that loses its events, as a set-uid program does", function()
     local said = {}
     local s = new { command = { "x" }, log = function(level, text) said[#said + 1] = level == 0 and text or nil end }
     s:event { type = 1, config = 1, sample = function() end }
@@ -795,7 +795,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("says of a process that loses its events so that it runs on, and ends", function()
+  it("reports a process that loses its events while it runs, and ends", function()
     local said = {}
     local s = new { pid = 42, log = function(level, text) said[#said + 1] = level == 0 and text or nil end }
     s:event { type = 1, config = 1, sample = function() end }
@@ -808,7 +808,7 @@ describe("the life of a run", function()
     assert.matches("^process 42 is no longer watched: ", said[1])
   end)
 
-  it("asks a command to end, and has one that is stopped go on to do so", function()
+  it("sends SIGTERM to a command at the end, and continues a stopped one", function()
     local s = new { command = { "x" }, duration = "100ms" }
     s:event { type = 1, config = 1, sample = function() end }
     assert(s:run())
@@ -817,7 +817,7 @@ describe("the life of a run", function()
     assert.same({ "15", "18" }, { signals[1], signals[2] })
   end)
 
-  it("says nothing of a command's events that end with it", function()
+  it("reports nothing if a command's events end with it", function()
     local said = 0
     local s = new { command = { "x" }, log = function(level) said = said + (level == 0 and 1 or 0) end }
     s:event { type = 1, config = 1, sample = function() end }
@@ -833,7 +833,7 @@ describe("the life of a run", function()
     assert.equal(0, said)
   end)
 
-  it("names the processes that are not there, beside others that are", function()
+  it("reports the processes that do not exist, and watches the others", function()
     local said = {}
     k:task(42, "app")
     local s <close> = new {
@@ -844,7 +844,7 @@ describe("the life of a run", function()
     assert.same({ "process 4321 does not exist (any more): the others are watched" }, said)
   end)
 
-  it("of a whole machine says in a pid namespace whom it cannot tell apart", function()
+  it("of a whole machine reports processes that a pid namespace makes indistinguishable", function()
     local said = {}
     local function open(opts)
       opts.log = function(level, text) said[#said + 1] = level == 0 and text or nil end
@@ -861,7 +861,7 @@ describe("the life of a run", function()
     assert.matches("^in a pid namespace, .* have pid 0, .*\n  try: ", said[1])
   end)
 
-  it("has an exec switch on no event that is declared disabled, and says that it will the others", function()
+  it("enables no disabled event at exec, and refuses to disable the others before it", function()
     local s <close> = new { command = { "x" } }
     s:event { type = 1, config = 1, disabled = true, sample = function() end }
     local other = s:event { type = 1, config = 3, sample = function() end }
@@ -877,7 +877,7 @@ describe("the life of a run", function()
     assert.is_true(other:disable())
   end)
 
-  it("hears nothing of an event that was refused at the last step, and keeps nothing of it", function()
+  it("delivers no record of an event that failed at the last step, and forgets it", function()
     local heard, before = 0, nil
     local s = new { duration = "100ms" }
     s:begin(function()
@@ -912,7 +912,7 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
-  it("hands no event's callback another event's payload", function()
+  it("passes no callback another event's payload", function()
     k.files["/sys/kernel/tracing/events/a/b/id"] = "300\n"
     k.files["/sys/kernel/tracing/events/a/b/format"] = "name: b\nID: 300\nformat:\n"
       .. "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
@@ -966,7 +966,7 @@ describe("a callback", function()
     end)
   end
 
-  it("that raises is reported once for each callback, for any event names", function()
+  it("that raises is reported once for each callback, regardless of the event's name", function()
     local told = 0
     local s = perfev.session { strict = false, duration = "1s", on_error = function() told = told + 1 end }
     for _ = 1, 2 do s:event { switch = function() error "x" end, comm = function() error "y" end } end
@@ -996,7 +996,7 @@ describe("a callback", function()
     ["a yield"] = function() coroutine.yield() end,
   }
   for name, raise in pairs(raisers) do
-    it("that raises " .. name .. " ends a strict run with it, and no other", function()
+    it("that raises " .. name .. " ends a strict run with it, but no other run", function()
       for _, from in ipairs { "sample", "every", "begin", "done", "signal" } do
         for _, strict in ipairs { true, false } do
           k = sim.new()
@@ -1030,7 +1030,7 @@ describe("a callback", function()
     end)
   end
 
-  it("that overflows the stack is an error as any other", function()
+  it("that overflows the stack is an error like any other", function()
     local function deeper() return 1 + deeper() end
     -- An object collected while the stack is full loses its __gc; objects of other specs must not.
     collectgarbage "stop"
@@ -1043,7 +1043,7 @@ describe("a callback", function()
     assert.same({}, k:leaks())
   end)
 
-  it("whose error handler raises does no harm", function()
+  it("with an error handler that raises does no harm", function()
     for _, from in ipairs { "sample", "every" } do
       k = sim.new()
       perfev.hooks.clear()
@@ -1102,7 +1102,7 @@ describe("a callback", function()
   }
 
   for action, act in pairs(actions) do
-    it("may " .. action .. " wherever it stands", function()
+    it("can " .. action .. " in any place", function()
       for _, place in ipairs(places) do
         k = sim.new()
         perfev.hooks.clear()
@@ -1137,7 +1137,7 @@ describe("a callback", function()
     end)
   end
 
-  it("does not have `done` called after close(), from wherever that was", function()
+  it("that calls close() suppresses `done`", function()
     for _, place in ipairs { "sample", "every" } do
       local done = 0
       local s
@@ -1151,7 +1151,7 @@ describe("a callback", function()
     end
   end)
 
-  it("is not called any more once it has closed the session", function()
+  it("is not called again after it has closed the session", function()
     local n = 0
     local s
     s = new({}, { sample = function()
@@ -1260,7 +1260,7 @@ describe("a target that ends", function()
     for _, tid in ipairs { 70, 71 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
   end
 
-  it("hangs up without IN, its records unread: all are delivered, and nobody spins", function()
+  it("hangs up without IN, its records unread: all are delivered, and nothing spins", function()
     k.files["/proc/70/task/70/comm"] = "app\n"
     local n = 0
     local s = new({ pid = 70 }, { sample = function() n = n + 1 end })
@@ -1306,7 +1306,7 @@ describe("a target that ends", function()
     assert.is_true(calls_of("epoll_wait") <= 2 + 20 + 2, calls_of("epoll_wait")) -- the ticks, and two ends
   end)
 
-  it("ends the run once the last of many threads is gone, whatever their order", function()
+  it("ends the run once the last of many threads has ended, in any order", function()
     for tid = 70, 89 do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
     local s = new({ pid = 70 })
     for i, tid in ipairs { 75, 70, 89, 71, 72, 73, 74, 76, 77, 78, 79, 80, 81, 82, 83, 84, 85, 86, 87, 88 } do
@@ -1333,8 +1333,8 @@ describe("a target that ends", function()
   end)
 end)
 
-describe("a group that its leader reads", function()
-  it("has a sample of each event whose count grew, with the growth as its period", function()
+describe("a group that is read by its leader", function()
+  it("has a sample of each event with a larger count, and the growth as its period", function()
     local s = perfev.session { cpus = { 0 }, duration = "1s" }
     local seen, ev = {}, nil
     ev = s:event { "{cpu-clock,page-faults}:S", period = 100, sample = function(r)
@@ -1368,7 +1368,7 @@ describe("loss", function()
     assert.equal(7, s:totals().lost_own)
   end)
 
-  it("is told by LOST to `lost` and counted: read and lost make what was done", function()
+  it("is reported by LOST to `lost` and counted: read and lost records add up to all", function()
     local read, told = 0, 0
     local s = new({ buffer = "4K" }, {
       sample = function() read = read + 1 end, lost = function(r) told = told + r.lost end,
@@ -1407,7 +1407,7 @@ describe("loss", function()
     assert.equal(100, read + s:totals().lost)
   end)
 
-  it("is known of an event that was closed before the end", function()
+  it("is counted for an event that was closed before the end", function()
     local s = new({ buffer = "4K" }, {})
     local ev = s:event { "page-faults", sample = function() end }
     assert(s:start())
@@ -1417,7 +1417,7 @@ describe("loss", function()
     s:close()
   end)
 
-  it("is told to whoever listens, though the record is another event's", function()
+  it("is reported to every `lost` callback, even if the record is another event's", function()
     local told = 0
     local s = perfev.session { buffer = "4K", duration = "1s" }
     s:event(clock_event {})
@@ -1429,7 +1429,7 @@ describe("loss", function()
     assert.is_true(told > 0)
   end)
 
-  it("adds up over events that do and do not count their own", function()
+  it("adds up over events with and without a lost count of their own", function()
     -- Under SAMPLE_READ nothing is added to read_format: its losses are known from LOST alone.
     local s = perfev.session { buffer = "4K", duration = "1s", cpus = { 0 } }
     local read = 0
@@ -1442,7 +1442,7 @@ describe("loss", function()
     assert.equal(201, read + s:totals().lost)
   end)
 
-  it("that no record told is told to `lost` at the end: all that it heard is the total", function()
+  it("without a record is reported to `lost` at the end, so that its sum is the total", function()
     local told, ends = 0, {}
     local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }
     s:event { type = 1, config = 0, sample_period = 1, sample = function() end, lost = function(r)
@@ -1461,7 +1461,7 @@ describe("loss", function()
     assert.equal(stats.lost + stats.lost_own, told)
   end)
 
-  it("that no record told is the last record of a loop over all", function()
+  it("without a record is the last record of a loop over all", function()
     local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }
     s:event(clock_event {})
     k:after(MS, function() emit_many(100) end)
@@ -1474,7 +1474,7 @@ describe("loss", function()
     assert.equal(s:totals().lost, told)
   end)
 
-  it("is not told at the end of a session that a callback cut", function()
+  it("is not reported at the end of a session that a callback ended", function()
     local told = 0
     local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }
     s:event(clock_event { sample = function() return false end, lost = function(r) told = told + r.lost end })
@@ -1484,7 +1484,7 @@ describe("loss", function()
     assert.equal(0, told)
   end)
 
-  it("of samples by the hardware is counted apart", function()
+  it("of samples in the hardware is counted apart", function()
     local told
     local s = new({ duration = "1s" }, { lost = function(r) told = r.type .. r.lost end })
     k:after(MS, function() emit(1, "lost_samples", { lost = 5 }) end)
@@ -1494,7 +1494,7 @@ describe("loss", function()
     assert.equal(0, s:totals().lost)
   end)
 
-  it("is not when a callback sleeps: the ring fills, the law holds", function()
+  it("is counted if a callback sleeps: read and lost records add up to all", function()
     local read = 0
     local s = new({ buffer = "4K", duration = "5s" }, { sample = function()
       read = read + 1
@@ -1509,7 +1509,7 @@ describe("loss", function()
   end)
 end)
 
-describe("one's own loop", function()
+describe("the caller's own loop", function()
   it("has a descriptor, and dispatch() delivers at most its argument", function()
     local n = 0
     local s = new({ ordered = false }, { sample = function() n = n + 1 end })
@@ -1527,7 +1527,7 @@ describe("one's own loop", function()
     assert.same({ 0, false }, { s:dispatch() })
   end)
 
-  it("finds its descriptor readable as long as dispatch() was not allowed to take all", function()
+  it("finds its descriptor readable while dispatch() leaves records behind", function()
     local s <close> = new({ ordered = false }, { sample = function() end })
     assert(s:start())
     local function is_readable() return #k.hooks.epoll_wait(s:fd(), 8, 1) > 0 end
@@ -1542,7 +1542,7 @@ describe("one's own loop", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is told when the session has ended, and everything is closed by then", function()
+  it("gets false when the session has ended, and everything is closed by then", function()
     local s = new({ ordered = false }, { sample = function(r) return r.period < 3 end })
     assert(s:start())
     emit_many(10)
@@ -1551,7 +1551,7 @@ describe("one's own loop", function()
     assert.same({ 0, false }, { s:dispatch() })
   end)
 
-  it("gets the object itself that a callback raised, wherever it comes back", function()
+  it("gets the object that a callback raised, from each function that reports it", function()
     local object = setmetatable({ code = 5 }, { __tostring = function() return "five" end })
     local told = {}
     local function on_error(...) told = { ... } end
@@ -1573,7 +1573,7 @@ describe("one's own loop", function()
     end
   end)
 
-  it("gets the object itself from dispatch()", function()
+  it("gets the object from dispatch()", function()
     local object = { code = 5 }
     local s = new({ ordered = false }, { sample = function() error(object) end })
     assert(s:start())
@@ -1582,7 +1582,7 @@ describe("one's own loop", function()
     assert.same({}, k:leaks())
   end)
 
-  it("gets a text where a callback raised nil or false, which would read as no error", function()
+  it("gets a text if a callback raised nil or false, which would read as success", function()
     for _, object in ipairs { "nil", "false" } do
       local s = new({ duration = "20ms" }, {})
       s:every("5ms", function() error(load("return " .. object)()) end)
@@ -1592,7 +1592,7 @@ describe("one's own loop", function()
     end
   end)
 
-  it("is told what a strict callback raised", function()
+  it("gets the error of a strict callback", function()
     local s = new({ ordered = false }, { sample = function() error("mine") end })
     assert(s:start())
     emit_many(2)
@@ -1602,7 +1602,7 @@ describe("one's own loop", function()
     assert.same({}, k:leaks())
   end)
 
-  it("may not be entered again from its callbacks", function()
+  it("cannot be entered again from its callbacks", function()
     local texts = {}
     local s
     s = new({ ordered = false, duration = "1s" }, { sample = function()
@@ -1622,7 +1622,7 @@ describe("one's own loop", function()
     s:close()
   end)
 
-  it("has timers and signals served by dispatch()", function()
+  it("runs timers and signals in dispatch()", function()
     local n = 0
     local s = new()
     s:every("50ms", function() n = n + 1 end)
@@ -1635,7 +1635,7 @@ describe("one's own loop", function()
 end)
 
 describe("records()", function()
-  it("gives every record of every declared event, in order, and closes at the loop's end", function()
+  it("returns all records of the declared events in order, and closes at the loop's end", function()
     local s = perfev.session { duration = "1s" }
     s:event(clock_event { name = "one" })
     s:event { switch = function() error("no callback is called") end }
@@ -1665,7 +1665,7 @@ describe("records()", function()
     end
   end)
 
-  it("ends after so many, and when all targets have ended", function()
+  it("ends after a number of records, and when all targets have ended", function()
     local s, n = new { count = 3 }, 0
     k:after(MS, function() emit_many(5) end)
     for _ in s:records() do n = n + 1 end
@@ -1681,7 +1681,7 @@ describe("records()", function()
     assert.same({}, k:leaks())
   end)
 
-  it("may be stopped, and closed, inside its loop", function()
+  it("can be stopped, and closed, inside its loop", function()
     for _, how in ipairs { "stop", "close" } do
       local s, n = new { duration = "1s" }, 0
       k.events = {}
@@ -1695,14 +1695,14 @@ describe("records()", function()
     end
   end)
 
-  it("may be closed by a timer of its own", function()
+  it("can be closed by a timer", function()
     local s = new { duration = "1s" }
     s:every("100ms", function() s:close() end)
     for _ in s:records() do error("no record was sent") end
     assert.same({}, k:leaks())
   end)
 
-  it("loses none to who asks for records in the midst of the loop", function()
+  it("refuses to be read again inside its loop, and loses no record", function()
     local s, n = new { duration = "1s" }, 0
     k:after(MS, function() emit_many(5) end)
     for _ in s:records() do
@@ -1714,14 +1714,14 @@ describe("records()", function()
     assert.equal(5, n)
   end)
 
-  it("raises what kept it from starting", function()
+  it("raises the error of the start", function()
     k:fail("perf_event_open", 1, E.EACCES)
     k:fail("perf_event_open", 2, E.EACCES)
     assert.error_matches(function() for _ in new():records() do error() end end, "Permission denied")
     assert.same({}, k:leaks())
   end)
 
-  it("raises when waiting fails for good, instead of going round and round", function()
+  it("raises when waiting fails, and does not spin", function()
     local waits = 0
     k.hooks.epoll_wait = function()
       waits = waits + 1
@@ -1733,7 +1733,7 @@ describe("records()", function()
     assert.matches("Bad file descriptor", why)
   end)
 
-  it("raises what a strict timer raised", function()
+  it("raises the error of a strict timer", function()
     local s = new { duration = "1s" }
     s:every("100ms", function() error("timer's") end)
     assert.error_matches(function() for _ in s:records() do error("none") end end, "timer's")
@@ -1757,7 +1757,7 @@ describe("accounting", function()
     assert.is_true(many - few < 5, many - few) -- it takes a wakeup more
   end)
 
-  it("costs no system call per record for the names of tasks that nobody knows", function()
+  it("costs no system call per record for tasks without a known name", function()
     local s = new({ duration = "1s" }, { sample = function(r) assert.equal(":77", r.comm) end })
     k:after(MS, function()
       for _ = 1, 100 do emit(1, "sample", { pid = 77, tid = 77 }) end
@@ -1782,7 +1782,7 @@ describe("accounting", function()
     s:close()
   end)
 
-  it("counts what belongs to nobody, what is malformed, throttled, and delivers on", function()
+  it("counts unassigned, malformed and throttle records, and continues", function()
     local n = 0
     local s = new({ duration = "1s" }, { sample = function() n = n + 1 end })
     k:after(MS, function()
@@ -1800,7 +1800,7 @@ describe("accounting", function()
   end)
 
   -- perf_event_ksymbol_output() and the like: the record of the second event that receives it, and of later ones.
-  it("takes a record whose size is larger than what the kernel wrote, as it was written", function()
+  it("reads a record with too large a size up to the end of its content", function()
     local seen = {}
     local function note(r) seen[#seen + 1] = { r.type, r.name or r.id or r.new_bytes, r.time, r.cpu, r.tid } end
     local function other() error("it is not this one's") end
@@ -1834,7 +1834,7 @@ describe("accounting", function()
     assert.same({ 0, 0, 0 }, { stats.unknown_id, stats.late, stats.malformed })
   end)
 
-  it("leaves the observer's own records out where that is asked for", function()
+  it("leaves the observer's own records out with exclude_self", function()
     local seen = {}
     local s = new({ duration = "1s", exclude_self = true }, { sample = function(r) seen[#seen + 1] = r.pid end })
     k:after(MS, function()
@@ -1846,7 +1846,7 @@ describe("accounting", function()
     assert.equal(1, s:totals().excluded)
   end)
 
-  it("leaves out tasks whose name, when the record is written, is not the one of comm and all_cpus", function()
+  it("leaves out tasks with a name that does not match comm at the time of the record", function()
     local seen = {}
     local s = perfev.session { duration = "1s", all_cpus = true, comm = "work*,mine", buffer = "4K" }
     local function show(r) seen[#seen + 1] = r.type .. r.tid end
@@ -1873,7 +1873,7 @@ describe("accounting", function()
     assert.same({}, k:leaks())
   end)
 
-  it("cannot be had of names among all tasks by counters and recordings", function()
+  it("refuses to limit counters and recordings of all tasks to names", function()
     local s = perfev.session { all_cpus = true, comm = "x" }
     s:counter { "page-faults" }
     local ok, why, code = s:start()
@@ -1922,27 +1922,27 @@ describe("the fields of samples that aggregators read", function()
       TID | TIME },
     { "the largest keys, which depend on the order", function() return perfev.top { by = "tid" } end, TID | TIME },
   } do
-    it("are all that the kernel writes: " .. case[1], function() assert.equal(case[3], asked(case[2]())) end)
+    it("are requested alone: " .. case[1], function() assert.equal(case[3], asked(case[2]())) end)
   end
 
-  it("come with all others at an end of a span, which another aggregator reads", function()
+  it("include all others if the sample starts or stops a span", function()
     local into = perfev.quantile { where = { "cpu", "==", 0 } }
     local bits = asked(perfev.span { start = true, stop = true, by = "tid", into = into }.stop)
     assert.equal(TID | TIME | CPU, bits & (TID | TIME | CPU))
   end)
 
-  it("come with the time if the session ends after a number of samples", function()
+  it("include the time if the session ends after a number of samples", function()
     assert.equal(TIME, asked(perfev.count {}, { count = 5 }))
   end)
 
-  it("come with all others if a loop or a callback in Lua reads the records", function()
+  it("include all others if a loop or a callback in Lua reads the records", function()
     local whole = asked(function() end)
     assert.equal(TID | TIME | CPU, whole & (TID | TIME | CPU))
     assert.equal(whole, asked(perfev.count {}, {}, true))
     assert.equal(0, whole & RAW)
   end)
 
-  it("are delivered at once without the time, and are never late", function()
+  it("are delivered at once without the time, and never count as late", function()
     k = sim.new { cpus = "0-1" }
     perfev.hooks.set(k.hooks)
     local a, times = perfev.count { by = "cpu" }, 0

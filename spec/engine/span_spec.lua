@@ -40,7 +40,7 @@ end
 local function hist() return perfev.hist { by = "cpu", unit = "us" } end
 
 describe("a span", function()
-  it("is how long it took from start to stop, as callbacks have it", function()
+  it("measures the time from start to stop, as callbacks do", function()
     local records, seed = {}, 12345
     for i = 1, 400 do
       seed = (seed * 1103515245 + 12345) & 0x7fffffff
@@ -54,7 +54,7 @@ describe("a span", function()
     assert.equal(400, 2 * pairs_seen + counts.waiting + counts.unstarted + counts.restarted)
   end)
 
-  it("counts what has no partner, and says so with the aggregator", function()
+  it("counts starts and stops without a partner, and the aggregator prints them", function()
     local native, _, span = both({ { "stop", 1, 5 }, { "start", 2, 10 }, { "start", 2, 20 }, { "start", 3, 30 },
       { "stop", 2, 1000020 } }, hist)
     assert.same({ waiting = 1, unstarted = 1, restarted = 1, dropped = 0 }, span:unmatched())
@@ -63,7 +63,7 @@ describe("a span", function()
       "1 start with another before the stop: not counted" }, native:remarks())
   end)
 
-  it("lets no more wait than it may: the oldest makes room", function()
+  it("drops the oldest start beyond max_waiting", function()
     local records = {}
     for tid = 1, 300 do records[tid] = { "start", tid, tid } end
     for tid = 1, 300 do records[300 + tid] = { "stop", tid, 5000 } end
@@ -74,13 +74,13 @@ describe("a span", function()
       "100 starts dropped for newer ones: not counted (max_waiting is 200)" }, span:remarks())
   end)
 
-  it("takes no stop that is before its start", function()
+  it("ignores a stop before its start", function()
     local native, _, span = both({ { "start", 1, 500 }, { "stop", 1, 400 }, { "stop", 1, 2500 } }, hist)
     assert.equal(2, native:get(0).sum)
     assert.equal(1, span:unmatched().unstarted)
   end)
 
-  it("has keys of other names at its ends, which may be several", function()
+  it("can have keys of several columns, with other names at start and stop", function()
     local native, _, span = both({ { "start", 1, 0, 2 }, { "stop", 1, 3000, 2 } }, function()
       return perfev.stats { by = "cpu", unit = "ns" }
     end, { start_by = { "cpu", "tid" }, stop_by = { "cpu", "pid" } })
@@ -88,7 +88,7 @@ describe("a span", function()
     assert.equal(0, span:unmatched().waiting)
   end)
 
-  it("refuses what cannot be joined", function()
+  it("refuses ends that cannot be joined", function()
     local s <close> = perfev.session {}
     local into = perfev.hist {}
     for _, case in ipairs {
@@ -189,8 +189,8 @@ local function plain(into)
   return list
 end
 
-describe("a span whose ends stand in several callbacks", function()
-  it("has what was at its start and in between in its columns, as callbacks have it", function()
+describe("a span with ends in several callbacks", function()
+  it("fills the columns start, via and stop, as callbacks do", function()
     local story = random_story(400)
     for _, way in ipairs { stories.simulated, stories.recorded } do
       local native, twin = perfev.stats { by = BY }, perfev.stats { by = BY }
@@ -204,7 +204,7 @@ describe("a span whose ends stand in several callbacks", function()
     end
   end)
 
-  it("keeps as many keys as it may and says what the others are, and merges", function()
+  it("keeps max_keys keys, prints the rest as others, and can be merged", function()
     local story, all = random_story(400), perfev.stats { by = BY }
     natively(stories.simulated, story, all)
     local few, again = perfev.stats { by = BY, max_keys = 2 }, perfev.stats { by = BY }
@@ -220,7 +220,7 @@ describe("a span whose ends stand in several callbacks", function()
     assert.equal(0, total)
   end)
 
-  it("leaves out what took less than it should", function()
+  it("leaves out times shorter than its minimum", function()
     local story = { stories.app(7), stories.sample(7, {}), switch(7, true), switch(7, false), stories.sample(7, {}),
                     switch(7, true), switch(7, true), switch(7, false) } -- a millisecond each
     for least, wanted in pairs { ["2ms"] = { count = 2, sum = 5000000 }, ["2500us"] = { count = 1, sum = 3000000 } } do
@@ -231,7 +231,7 @@ describe("a span whose ends stand in several callbacks", function()
     end
   end)
 
-  it("lets the oldest make room, with what was kept of it", function()
+  it("drops the oldest start together with its kept columns", function()
     local into = perfev.stats { by = { "start.tid", "start.comm" } }
     local story = { stories.comm(7, "seven"), stories.comm(8, "eight with a name"), stories.sample(7, {}),
                     stories.sample(8, {}), switch(7, false), switch(8, false) }
@@ -244,7 +244,7 @@ describe("a span whose ends stand in several callbacks", function()
     assert.same({ waiting = 0, unstarted = 1, restarted = 0, dropped = 1 }, span:unmatched())
   end)
 
-  it("refuses columns of what it has not", function()
+  it("refuses columns that it does not have", function()
     local function refused(why, more, by)
       assert.error_matches(function() placed(perfev.stats { by = by or "start.comm" }, more) end, why)
     end
@@ -260,8 +260,8 @@ describe("a span whose ends stand in several callbacks", function()
   end)
 end)
 
-describe("a list in a callback's place", function()
-  it("has each of it get every record", function()
+describe("a list in the place of a callback", function()
+  it("passes every record to each of its elements", function()
     local tids, all, cpus = perfev.count { by = "tid" }, perfev.count {}, perfev.count { by = "cpu",
       where = { "tid", "<", 8 } }
     local story = { stories.sample(7, {}), stories.sample(8, {}), stories.sample(7, {}) }
@@ -270,7 +270,7 @@ describe("a list in a callback's place", function()
     assert.same({ 4, 2, 6, 4 }, { tids:get(7), tids:get(8), all:get(), cpus:get(0) })
   end)
 
-  it("is read once: what becomes of it later changes nothing", function()
+  it("is read once, so that later changes have no effect", function()
     local k, all = sim.new { cpus = "0" }, perfev.count {}
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -286,7 +286,7 @@ describe("a list in a callback's place", function()
     assert.equal(3, all:get())
   end)
 
-  it("is of aggregators and lines alone", function()
+  it("accepts aggregators and lines only", function()
     local s <close> = perfev.session {}
     for why, list in pairs { ["sample: each of a list must be an aggregator or a line"] = { perfev.count {}, print },
                              ["args.x: only samples have a payload"] = false } do

@@ -98,7 +98,7 @@ local function with(opts, more)
   return all
 end
 
--- Runs a session -> what a user sees of it
+-- Runs a session -> its results that a user sees
 local function result(path, opts, declare_more)
   local said, way = {}, nil
   opts = with(opts, { input = path })
@@ -137,7 +137,7 @@ local function assert_same(path, opts, declare_more)
 end
 
 describe("aggregators that need no order of time", function()
-  it("have the same values, whatever the number of threads", function()
+  it("have the same values with any number of threads", function()
     local r = assert_same(spill(whole))
     assert.is_true(r.ok)
     assert.equal(9500, r.totals.delivered) -- without those that a condition drops
@@ -151,12 +151,12 @@ describe("aggregators that need no order of time", function()
     assert_same(spill(file_of(build("little", 3000))))
   end)
 
-  it("get the samples between two times", function()
+  it("receive the samples between two times", function()
     local r = assert_same(spill(whole), { from = "3.0", to = "7.5" })
     assert.is_true(r.totals.delivered > 1000 and r.totals.delivered < SAMPLES * 3 // 4)
   end)
 
-  it("end with the same error and the same values where a recording is damaged", function()
+  it("end with the same error and the same values if a recording is damaged", function()
     local b = build()
     local half = #table.concat(b.records, "", 1, #b.records // 2)
     local head = #whole - #b:event_desc() - #table.concat(b.records) - 16
@@ -195,7 +195,7 @@ describe("aggregators that need no order of time", function()
     return table.concat(parts) .. bytes:sub(at)
   end
 
-  it("end alike in mutated recordings", function()
+  it("give the same results for mutated recordings", function()
     local bytes, failed = file_of(build(nil, 3500)), 0
     for seed = 1, 60 do
       local path = spill(mutated(bytes, seed))
@@ -220,7 +220,7 @@ describe("aggregators that need no order of time", function()
     assert.equal(800, r.totals.records)
   end)
 
-  it("fall back to the order of time when a key has no room, and count the same keys", function()
+  it("fall back to the order of time if keys do not fit, and count the same keys", function()
     local path = spill(whole)
     local function few(s)
       local agg = perfev.count { by = "time", max_keys = 100 }
@@ -242,7 +242,7 @@ describe("aggregators that need no order of time", function()
     assert.is_true(small.totals.beyond_memory > 0)
   end)
 
-  it("leave tasks as the order of time leaves them", function()
+  it("leave the same names of tasks as in the order of time", function()
     local s <close> = perfev.session { input = spill(whole), jobs = 2 }
     s:event { "cpu-clock", sample = perfev.count {} }
     local name
@@ -314,7 +314,7 @@ describe("aggregators that need no order of time", function()
   end)
 
   -- `make test-tsan` runs this file with a perfl that reports races on standard error.
-  it("are printed alike by perfl, whatever the number of threads", function()
+  it("are printed alike by perfl with any number of threads", function()
     local path = spill(whole)
     local script = ("%s/all.lua"):format(dir)
     local file = assert(io.open(script, "w"))
