@@ -177,7 +177,7 @@ describe("an attr's values", function()
       return value >= field.low and value <= field.high
     end
 
-    it("are refused with the name where they do not fit " .. name, function()
+    it("are refused with the field's name if they do not fit " .. name, function()
       local attr = core.attr_new {}
       says(name .. " = nil: must be", assign, attr, name, nil)
       if keeps[name] then
@@ -212,7 +212,7 @@ describe("an attr's values", function()
       assert.equal(string.pack("=I4I4", 0, 64) .. string.rep("\0", 56), attr:bytes())
     end)
 
-    it("come back from " .. name .. " as they went in", function()
+    it("read from " .. name .. " are the values that were written", function()
       local attr = core.attr_new {}
       for _, value in ipairs { 2.0 ^ 53, -1, field.low, field.high, 1 } do
         if takes(math.tointeger(value)) then
@@ -233,7 +233,7 @@ describe("an attr's values", function()
     end
   end)
 
-  it("of one bit are booleans, and 1 or 0 will do", function()
+  it("of one bit are booleans, and can be set with 1 or 0", function()
     local attr = core.attr_new { freq = true, mmap = 1, comm = 1.0 }
     assert.same({ true, true, true, false }, { attr.freq, attr.mmap, attr.comm, attr.task })
     attr.freq, attr.mmap = false, 0
@@ -249,7 +249,7 @@ describe("an attr's values", function()
 end)
 
 describe("an attr's names", function()
-  it("are offered where one is nearly right", function()
+  it("are suggested for a near miss", function()
     says("'samle_period' is not a field of perf_event_attr (did you mean 'sample_period'?)",
       core.attr_new, { samle_period = 1 })
     says("(did you mean 'wakeup_events'?)", core.attr_new, { wakeup_event = 1 })
@@ -258,7 +258,7 @@ describe("an attr's names", function()
     says("(did you mean 'mmap2'?)", function() return core.attr_new({}).mmap22 end)
   end)
 
-  it("are not guessed at where nothing is near", function()
+  it("are not suggested without a near one", function()
     local _, message = pcall(core.attr_new, { frobnicate = 1 })
     assert.is_truthy(message:find("'frobnicate' is not a field of perf_event_attr", 1, true))
     assert.is_nil(message:find("did you mean", 1, true))
@@ -273,7 +273,7 @@ describe("an attr's names", function()
     says("table expected", core.attr_new)
   end)
 
-  it("end at a name too long to be one", function()
+  it("are refused if they are too long", function()
     says("is not a field", core.attr_new, { [string.rep("x", 100000)] = 1 })
   end)
 
@@ -323,7 +323,7 @@ end)
 
 describe("bits by name", function()
   for field, names in pairs(BITS) do
-    it("of " .. field .. " are the kernel's", function()
+    it("of " .. field .. " have the kernel's values", function()
       local all = 0
       for i, name in ipairs(names) do
         local bit = 1 << (i - 1)
@@ -337,7 +337,7 @@ describe("bits by name", function()
     end)
   end
 
-  it("name the nearest where one is unknown", function()
+  it("suggest the nearest name for an unknown one", function()
     says("sample_type has no bit 'calchain' (did you mean 'callchain'?)",
       core.attr_new, { sample_type = { "ip", "calchain" } })
     says("sample_type has no bit 'IP' (did you mean 'ip'?)",
@@ -347,7 +347,7 @@ describe("bits by name", function()
       assign, core.attr_new {}, "branch_sample_type", { "ayn" })
   end)
 
-  it("stand in a plain list of strings", function()
+  it("must be a plain list of strings", function()
     local cyclic = {}
     cyclic[1] = cyclic
     says("sample_type: its list of names holds a table", core.attr_new, { sample_type = cyclic })
@@ -359,7 +359,7 @@ describe("bits by name", function()
     says("disabled = a table", core.attr_new, { disabled = { "ip" } })
   end)
 
-  it("may be said again and again", function()
+  it("can be repeated", function()
     local many = {}
     for i = 1, 100000 do many[i] = i % 2 == 0 and "ip" or "tid" end
     assert.equal(3, core.attr_new({ sample_type = many }).sample_type)
@@ -387,7 +387,7 @@ describe("an attr from bytes", function()
   end
 
   for _, size in ipairs(SIZES) do
-    it("of " .. size .. " gives each field and the same bytes back", function()
+    it("of " .. size .. " returns each field and the same bytes", function()
       local bytes = image(size, NATIVE)
       local attr = core.attr_parse(bytes)
       check_fields(attr, size)
@@ -402,7 +402,7 @@ describe("an attr from bytes", function()
     end)
   end
 
-  it("mirrors each flag of the other byte order on its own", function()
+  it("mirrors each flag of the other byte order", function()
     for i, name in ipairs(FLAGS) do
       local width = name == "precise_ip" and 2 or 1
       local bit = width == 2 and 15 or i - 1
@@ -416,19 +416,19 @@ describe("an attr from bytes", function()
     end
   end)
 
-  it("of a kernel to come keeps what we know and drops the rest", function()
+  it("of a newer kernel keeps the known fields and drops the rest", function()
     local bytes = write(image(144, NATIVE), 4, string.pack("=I4", 200)) .. string.rep("\xa5", 56)
     local attr = core.attr_parse(bytes)
     check_fields(attr, 144)
     assert.equal(image(144, NATIVE), attr:bytes())
   end)
 
-  it("takes no more than the size that it says", function()
+  it("reads at most the number of bytes in its size field", function()
     local bytes = write(image(144, NATIVE), 4, string.pack("=I4", 72))
     check_fields(core.attr_parse(bytes), 72)
   end)
 
-  it("has zeros for fields that the cut leaves no room for", function()
+  it("has zeros for fields beyond the end of short bytes", function()
     for length = 64, 143 do
       local attr = core.attr_parse(image(144, NATIVE):sub(1, length))
       for _, word in ipairs(WORDS) do
@@ -439,7 +439,7 @@ describe("an attr from bytes", function()
     end
   end)
 
-  it("counts size 0 as the first published", function()
+  it("of size 0 has the first published size", function()
     local bytes = write(image(144, NATIVE), 4, string.pack("=I4", 0))
     local attr = core.attr_parse(bytes)
     check_fields(attr, 64)
@@ -458,7 +458,7 @@ describe("an attr from bytes", function()
     assert.is_truthy(message:find("attr says its size is 63", 1, true))
   end)
 
-  it("tells of the other byte order where the size makes no sense", function()
+  it("suggests the other byte order if the size is invalid", function()
     local bytes = string.pack("=I4", 1) .. "\0\0\0\7" .. string.rep("\0", 56)
     local order = string.unpack("=I4", "\0\0\0\7") < 64 and NATIVE or
       (NATIVE == "little" and "big" or "little")
@@ -467,7 +467,7 @@ describe("an attr from bytes", function()
     assert.is_truthy(message:find("or the other byte order", 1, true))
   end)
 
-  it("wants a string, and an order that exists", function()
+  it("requires a string and a valid byte order", function()
     says("string expected", core.attr_parse, 64)
     says("string expected", core.attr_parse)
     says("invalid option 'middle'", core.attr_parse, image(64, NATIVE), "middle")
@@ -475,7 +475,7 @@ describe("an attr from bytes", function()
 end)
 
 describe("an attr", function()
-  it("is walked by pairs: what is not zero, in order, unions by what they mean", function()
+  it("has pairs() of its nonzero fields, in order, with the union members in use", function()
     local function walk(fields)
       local seen = {}
       for name, value in pairs(core.attr_new(fields)) do
@@ -501,21 +501,21 @@ describe("an attr", function()
     assert.equal(attr:bytes(), core.attr_new(fields):bytes())
   end)
 
-  it("copies to one of its own", function()
+  it("can be copied", function()
     local attr = core.attr_new { config = 9 }
     local copy = attr:copy()
     copy.config = 1
     assert.same({ 9, 1 }, { attr.config, copy.config })
   end)
 
-  it("keeps its metatable to itself", function()
+  it("hides its metatable", function()
     assert.is_false(getmetatable(core.attr_new {}))
     says("perfev.attr expected", core.attr_new({}).bytes, io.stdout)
     says("perfev.attr expected", core.attr_new({}).bytes, {})
     says("perfev.attr expected", core.attr_new({}).dump)
   end)
 
-  it("prints as perf -vv does, under its title", function()
+  it("prints like perf -vv, under its title", function()
     local attr = core.attr_new { type = 1, config = 9 }
     assert.equal("perf_event_attr:\n" ..
       "  type                             1\n" ..
@@ -547,7 +547,7 @@ describe("the dump of an attr", function()
   bpf_event                        1
 ]]
 
-  it("has the columns of perf", function()
+  it("has the columns of perf -vv", function()
     assert.equal(GOLDEN, core.attr_new({
       type = 1, sample_freq = 4000, freq = true,
       sample_type = { "ip", "tid", "time", "callchain", "period" },
@@ -557,7 +557,7 @@ describe("the dump of an attr", function()
     }):dump())
   end)
 
-  it("names a breakpoint's words, with hex where perf has it", function()
+  it("names the fields of a breakpoint, in hex where perf prints hex", function()
     assert.equal([[
   type                             5
   size                             72
@@ -590,7 +590,7 @@ describe("the dump of an attr", function()
     assert.is_truthy(text:find("read_format                      0x8000000000000000\n", 1, true))
   end)
 
-  it("does not hide what the kernel reserves", function()
+  it("shows the kernel's reserved fields", function()
     local flags = bit_field(NATIVE, 64, 40, 24, 5)
     local bytes = write(image_of(144, NATIVE, flags, 0), 110, string.pack("=I2", 3))
     local text = core.attr_parse(bytes):dump()
@@ -598,7 +598,7 @@ describe("the dump of an attr", function()
     assert.is_truthy(text:find("  __reserved_1                     0x5\n", 1, true))
   end)
 
-  it("fits with everything set", function()
+  it("has room for all fields", function()
     local text = core.attr_parse(string.rep("\xff", 4) .. string.pack("=I4", 144) ..
       string.rep("\xff", 136)):dump()
     assert.is_truthy(text:find("  config4                          0xffffffffffffffff\n", 1, true))
@@ -606,7 +606,7 @@ describe("the dump of an attr", function()
   end)
 end)
 
-describe("what the kernel would refuse", function()
+describe("attr:validate()", function()
   -- the mistake, the fields, the reason in the message, the fields that correct it
   local RULES = {
     { "a sample_type bit of no kernel", { sample_type = 1 << 25 },
@@ -670,7 +670,7 @@ describe("what the kernel would refuse", function()
   for _, rule in ipairs(RULES) do
     local what, fields, reason, mend = table.unpack(rule)
 
-    it("is an error: " .. what, function()
+    it("refuses " .. what, function()
       local attr = core.attr_new(fields)
       local ok, message, errno = attr:validate()
       assert.is_nil(ok)
@@ -681,7 +681,7 @@ describe("what the kernel would refuse", function()
     end)
   end
 
-  it("is an error: flags and words that are reserved", function()
+  it("refuses reserved flags and words", function()
     local zeros = write(string.rep("\0", 112), 4, string.pack("=I4", 112))
     local flag = write(zeros, 40, string.pack("=I8", bit_field(NATIVE, 64, 40, 24, 1)))
     local _, message = core.attr_parse(flag):validate()
@@ -691,7 +691,7 @@ describe("what the kernel would refuse", function()
     assert.is_truthy(message:find("the reserved word behind sample_max_stack", 1, true))
   end)
 
-  it("is an error: everyone on every CPU, and CPUs below -1", function()
+  it("refuses all tasks on every CPU, and CPUs below -1", function()
     local attr = core.attr_new { type = 1 }
     local ok, message, errno = attr:validate(-1, -1)
     assert.is_nil(ok)
@@ -704,7 +704,7 @@ describe("what the kernel would refuse", function()
     assert.is_true(attr:validate(0))
   end)
 
-  it("is an error: what needs hardware, of an event that has none", function()
+  it("refuses hardware features of a software event", function()
     for _, type in ipairs { 1, 2, 5 } do
       for what, fields in pairs {
         ["sample_type has branch_stack"] = { sample_type = { "branch_stack" }, branch_sample_type = { "any" } },
@@ -722,7 +722,7 @@ describe("what the kernel would refuse", function()
     end
   end)
 
-  it("is an error: aux_pause and aux_resume at once", function()
+  it("refuses aux_pause together with aux_resume", function()
     local ok, message, errno = core.attr_new({ type = 4, aux_pause = true, aux_resume = true }):validate()
     assert.is_nil(ok)
     assert.is_truthy(message:find("aux_pause and aux_resume contradict each other", 1, true))
@@ -730,20 +730,20 @@ describe("what the kernel would refuse", function()
     assert.is_true(core.attr_new({ type = 4, aux_resume = true }):validate())
   end)
 
-  it("is an error: sigtrap without a task", function()
+  it("refuses sigtrap without a task", function()
     local attr = core.attr_new { sigtrap = true, remove_on_exec = true }
     local _, message = attr:validate(-1, 0)
     assert.is_truthy(message:find("sigtrap with pid -1", 1, true))
     assert.is_true(attr:validate(0, -1))
   end)
 
-  it("says nothing of what the kernel ignores", function()
+  it("accepts fields that the kernel ignores", function()
     assert.is_true(core.attr_new({ clockid = 2, pinned = true, exclusive = true,
       wakeup_events = 5, build_id = true, precise_ip = 3, branch_sample_type = 1 << 40,
       sample_stack_user = 3, freq = true, sample_freq = 99 }):validate())
   end)
 
-  it("takes a target in range only", function()
+  it("raises if pid is out of range or not a number", function()
     local attr = core.attr_new {}
     says("out of range", attr.validate, attr, 1 << 31, 0)
     says("number expected", attr.validate, attr, "self", 0)
@@ -754,7 +754,7 @@ describe("what the kernel would refuse", function()
     pending(name .. " (this machine is " .. machine .. ")")
   end
 
-  on_x86("is an error: breakpoints that x86 cannot have", function()
+  on_x86("refuses breakpoints that x86 does not support", function()
     local CASES = {
       { "bp_type = 1: x86 has no such breakpoint", { bp_type = 1, bp_len = 4 } },
       { "bp_type = 0: x86 has no such breakpoint", { bp_len = 4 } },
@@ -781,7 +781,7 @@ describe("what the kernel would refuse", function()
     end
   end)
 
-  on_x86("is an error: vector registers of a software event", function()
+  on_x86("refuses vector registers of a software event", function()
     for _, which in ipairs { "user", "intr" } do
       local attr = core.attr_new { type = 1, sample_type = { "regs_" .. which }, ["sample_regs_" .. which] = 1 << 32 }
       local _, message, errno = attr:validate()
@@ -792,7 +792,7 @@ describe("what the kernel would refuse", function()
     end
   end)
 
-  on_x86("is an error: registers that x86-64 lacks", function()
+  on_x86("refuses registers that x86-64 does not have", function()
     for _, bit in ipairs { 12, 15, 24, 31 } do
       local attr = core.attr_new { sample_type = { "regs_user" }, sample_regs_user = 1 << bit }
       local _, message = attr:validate()
@@ -803,10 +803,10 @@ describe("what the kernel would refuse", function()
   end)
 end)
 
-describe("the nearest of some names", function()
+describe("the nearest name", function()
   local NAMES = { "sched_switch", "sched_wakeup", "sys_enter", "ip" }
 
-  it("allows one letter wrong, missing, too many or swapped, and a third of them", function()
+  it("differs in one wrong, missing, extra or swapped letter, or up to a third", function()
     for _, word in ipairs { "sched_swich", "sched_swittch", "sched_siwtch", "Sched_Switch",
       "sced_swich", "shced_swithc" } do
       assert.equal("sched_switch", core.nearest(word, NAMES), word)
@@ -815,13 +815,13 @@ describe("the nearest of some names", function()
     assert.equal("ip", core.nearest("pi", NAMES))
   end)
 
-  it("prefers the nearer, and the first of equals", function()
+  it("is the first of several equally near", function()
     assert.equal("wakeup", core.nearest("wakup", { "wake", "wakeup", "make" }))
     assert.equal("wakeup", core.nearest("wakup", { "wakeup", "wake", "make" }))
     assert.equal("read_a", core.nearest("read_c", { "read_a", "read_b" }))
   end)
 
-  it("has nothing to say where none is near", function()
+  it("is nil if no name is near", function()
     for _, word in ipairs { "", "xyz", "frobnicate", "sys", string.rep("s", 300) } do
       assert.is_nil(core.nearest(word, NAMES), word)
     end

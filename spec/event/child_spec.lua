@@ -1,4 +1,4 @@
--- A command: held until everything is armed, let go, and its end passed on.
+-- A command: held until all events are armed, released, and its exit status passed on.
 
 local perfev = require "perfev"
 local sim = require "perfev.sim"
@@ -35,7 +35,7 @@ local function place_of(pattern)
 end
 
 describe("a command", function()
-  it("is spawned as given, and released only when all events are armed", function()
+  it("is spawned with its arguments, and released only when all events are armed", function()
     local argv
     k.exec = function(words) argv = words end
     ends(50, 0)
@@ -48,7 +48,7 @@ describe("a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("says how long beside processes, as perf stat -p PID sleep 1 has it, and is not watched", function()
+  it("beside -p PID ends the run, and is not watched itself", function()
     ends(50, 3 << 8)
     local s = new { tid = 77 }
     local c = s:counter { "page-faults" }
@@ -70,7 +70,7 @@ describe("a command", function()
     assert.is_nil(place_of "ENABLE")
   end)
 
-  it("is one of all tasks when the whole machine is watched", function()
+  it("is only one of all tasks if the whole machine is watched", function()
     ends(50, 0)
     local s = new { all_cpus = true }
     assert(s:run())
@@ -83,7 +83,7 @@ describe("a command", function()
     ["exits with 0"] = { 0, { exit = 0 } }, ["exits with 3"] = { 3 << 8, { exit = 3 } },
     ["is killed"] = { 9, { signal = 9 } }, ["dumps core"] = { 11 | 0x80, { signal = 11 } },
   } do
-    it("that " .. name .. " ends the run, and its status is known", function()
+    it("that " .. name .. " ends the run, with its status in command_status", function()
       ends(123, case[1])
       local s = new {}
       local start = k.now
@@ -94,7 +94,7 @@ describe("a command", function()
     end)
   end
 
-  it("whose status somebody else has taken has none: not that of one that went well", function()
+  it("with a status that another caller has reaped has an empty command_status", function()
     k.hooks.wait = function() return nil, E.ECHILD end
     ends(123, 3 << 8)
     local s = new {}
@@ -119,7 +119,7 @@ describe("a command", function()
     ENOEXEC = { 126, "cannot run 'prog': Exec format error %(ENOEXEC%)\n  try: " },
     ELOOP = { 126, "cannot run 'prog'" },
   } do
-    it(("whose exec fails with %s is %d, and leaves nothing behind"):format(errno, case[1]), function()
+    it(("with %s at its exec has status %d, and nothing leaks"):format(errno, case[1]), function()
       k.exec = function() return E[errno] end
       local s = new {}
       local ok, why, code = s:run()
@@ -131,7 +131,7 @@ describe("a command", function()
     end)
   end
 
-  it("that dies before its exec is told as that", function()
+  it("that dies before its exec is reported as such", function()
     local s = new {}
     s:begin(function() k:end_child(5001, 9) end)
     local ok, why = s:run()
@@ -149,7 +149,7 @@ describe("a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("that outlives the run is asked to end, and made to", function()
+  it("that outlives the run gets SIGTERM, and SIGKILL if it ignores that", function()
     for _, stubborn in ipairs { false, true } do
       k = sim.new { stubborn = stubborn }
       perfev.hooks.clear()
@@ -163,7 +163,7 @@ describe("a command", function()
     end
   end)
 
-  it("that needs a while to end has it, whatever timers and signals are ready meanwhile", function()
+  it("gets time to end, even if timers and signals are ready meanwhile", function()
     k = sim.new { stubborn = true }
     perfev.hooks.set(k.hooks)
     local s = new { duration = "100ms" }
@@ -177,7 +177,7 @@ describe("a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("that was never let go is not asked, but made to end at once", function()
+  it("that was never released is killed at once, without SIGTERM", function()
     k:fail("perf_event_open", 1, E.EMFILE)
     local s = new {}
     assert.is_nil(s:run())
@@ -187,7 +187,7 @@ describe("a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is held no longer when its session is dropped", function()
+  it("is released if its session is dropped", function()
     do
       local s = new {}
       k:fail("release", 1, E.EIO)
@@ -200,7 +200,7 @@ describe("a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("keeps its last words: records of a child that has ended are all delivered", function()
+  it("has all its records delivered after it has ended", function()
     local n = 0
     local s = perfev.session { command = { "x" } }
     s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true, sample = function() n = n + 1 end }
@@ -243,13 +243,13 @@ describe("a real command", function()
     return s.command_status, ok, why, code
   end
 
-  it("passes its status on", function()
+  it("passes on its exit status", function()
     assert.same({ exit = 0 }, (real { "true" }))
     assert.same({ exit = 7 }, (real { "sh", "-c", "exit 7" }))
     assert.same({ signal = 15 }, (real { "sh", "-c", "kill $$" }))
   end)
 
-  it("passes its status on to perfl, though who started that ignores the end of children", function()
+  it("passes on its status to perfl, even if SIGCHLD is ignored", function()
     if not run.have "perl" then pending "perl is not installed" end
     local r = run { "perl", "-e", "$SIG{CHLD} = 'IGNORE'; exec @ARGV",
       run.perfl, "-q", "-e", "event { switch = print }", "--", "sh", "-c", "exit 7" }
@@ -258,7 +258,7 @@ describe("a real command", function()
     assert.equal(7, r.code)
   end)
 
-  it("cannot be run: exit codes and words", function()
+  it("that cannot be run gives the shell's exit code and the cause", function()
     local cases = {
       { "not found", "nosuchprogram", 127, "ENOENT" },
       { "not found at a path", dir .. "/nothing", 127, "ENOENT" },
@@ -277,11 +277,11 @@ describe("a real command", function()
     end
   end)
 
-  it("may be a script without #!, as the shell runs it", function()
+  it("can be a script without #!, as in the shell", function()
     assert.same({ exit = 5 }, (real { file("script", "exit 5\n", 755) }))
   end)
 
-  it("that vanishes before it is let go is not found", function()
+  it("that is removed before its release is reported as not found", function()
     local path = file("vanishing", "#!/bin/sh\n", 755)
     for _, name in ipairs { "spawn", "release", "wait", "kill" } do k.hooks[name] = nil end
     k.hooks.strict = false
@@ -295,7 +295,7 @@ describe("a real command", function()
     assert.same({ exit = 127 }, s.command_status)
   end)
 
-  it("gets its arguments byte by byte, and no descriptor of ours", function()
+  it("gets its arguments unchanged, and no descriptor of perfev", function()
     local out = dir .. "/out"
     -- As many as a program started otherwise has: the inherited ones.
     assert(os.execute(("ls /proc/self/fd | wc -l > %s"):format(run.quote(out))))
@@ -308,7 +308,7 @@ describe("a real command", function()
     assert.equal(inherited, text:sub(10))
   end)
 
-  it("held beside another held one is let go of alone", function()
+  it("is released alone if another one is held", function()
     -- The second child is a fork and has a copy of the first one's gate. Runs in a separate process, because it once
     -- failed by waiting for ever.
     local text = [[

@@ -48,7 +48,7 @@ end
 describe("on a hybrid Intel machine, a name", function()
   before_each(function() on "intel_hybrid" end)
 
-  it("that is generic is an event on each kind of core, of the extended type", function()
+  it("of a generic event expands to each kind of core, with the extended type", function()
     all {
       cycles = "cpu_core/cycles/ 0:0x400000000, cpu_atom/cycles/ 0:0xa00000000",
       ["instructions:u"] = "cpu_core/instructions/u 0:0x400000001, cpu_atom/instructions/u 0:0xa00000001",
@@ -58,7 +58,7 @@ describe("on a hybrid Intel machine, a name", function()
     }
   end)
 
-  it("of one kind of core is that one's, by its own events first", function()
+  it("with a kind of core uses the events of that kind first", function()
     all {
       ["cpu_core/cycles/"] = "cpu_core/cycles/ 0:0x400000000",
       ["cpu_atom/cycles/u"] = "cpu_atom/cycles/u 0:0xa00000000",
@@ -73,7 +73,7 @@ describe("on a hybrid Intel machine, a name", function()
     assert.matches("this is one event for each kind of CPU.*\n  try: cpu_core/cycles/", short "{cycles,cs}")
   end)
 
-  it("watched on whole CPUs is opened on the cores that have it", function()
+  it("watched on whole CPUs is opened on the CPUs of its kind of core", function()
     local s <close> = perfev.session {}
     local ev = s:event { "cycles", sample = function() end }
     assert(s:start())
@@ -83,7 +83,7 @@ describe("on a hybrid Intel machine, a name", function()
     assert.equal(8, #ev.ids)
   end)
 
-  it("counted is two counts", function()
+  it("is counted once for each kind of core", function()
     local c <close> = assert(perfev.counter { "cycles:u", all_cpus = true })
     assert.same({ "cpu_core/cycles/u", "cpu_atom/cycles/u" }, c:names())
     assert.equal(8, #k.events)
@@ -112,7 +112,7 @@ end)
 describe("on an AMD machine, a name", function()
   before_each(function() on "amd" end)
 
-  it("is the kernel's number, fields in several places", function()
+  it("has the kernel's number, with fields in several places", function()
     all {
       cycles = "cycles 0:0", branches = "branches 0:0x4", ["cpu/cpu-cycles/"] = "cpu/cpu-cycles/ 4:0x76",
       ["cpu/event=0x1c2,umask=3/"] = "cpu/event=0x1c2,umask=3/ 4:0x1000003c2",
@@ -126,7 +126,7 @@ end)
 describe("on an arm64 machine of two kinds of cores, a name", function()
   before_each(function() on "arm64" end)
 
-  it("is the kernel's number for each", function()
+  it("has the kernel's number for each", function()
     all {
       cycles = "armv8_cortex_a55/cycles/ 0:0x800000000, armv8_cortex_a76/cycles/ 0:0x900000000",
       ["armv8_cortex_a55/inst_retired/u"] = "armv8_cortex_a55/inst_retired/u 8:0x8",
@@ -149,7 +149,7 @@ describe("a vendor's name", function()
     end)
   end
 
-  known("leaves tracepoints to tracefs, as libpfm4 has them too where debugfs is mounted", function()
+  known("of a tracepoint is looked up in tracefs, not in libpfm4", function()
     local pfm = require "perfev.pfm"
     local encode = pfm.encode
     finally(function() pfm.encode = encode end)
@@ -158,7 +158,7 @@ describe("a vendor's name", function()
     assert.matches("not in libpfm4's tables for this machine", short "nosuch:sched_proces_exec")
   end)
 
-  known("is what libpfm4's table says, on any machine", function()
+  known("has the encoding of libpfm4's table, on any machine", function()
     all {
       ["pfm:skl::UOPS_RETIRED:ALL"] = "pfm:skl::UOPS_RETIRED:ALL 4:0x1c2",
       ["skl::INST_RETIRED:ALL:c=1:i"] = "skl::INST_RETIRED:ALL:c=1:i 4:0x18001c0",
@@ -169,12 +169,12 @@ describe("a vendor's name", function()
     assert.is_true(user.fixed_exclude)
   end)
 
-  known("needs no table's name for the one that is assumed", function()
+  known("needs no prefix for the assumed table", function()
     vendor.assume = "skl"
     all { ["UOPS_RETIRED:ALL"] = "UOPS_RETIRED:ALL 4:0x1c2", UNHALTED_CORE_CYCLES = "UNHALTED_CORE_CYCLES 4:0x3c" }
   end)
 
-  known("that is spelt wrong is told with the nearest", function()
+  known("with a wrong spelling is refused with the nearest name", function()
     assert.matches("no event 'UOPS_RETIRD' %(did you mean 'UOPS_RETIRED'%?%)\n  try: perfl list skl::",
       short "skl::UOPS_RETIRD:ALL")
     assert.matches("skl::UOPS_RETIRED has no 'ALLL' %(did you mean 'ALL'%?%).*try: one of ALL, ",
@@ -183,7 +183,7 @@ describe("a vendor's name", function()
     assert.matches("not in libpfm4's tables for this machine", short "pfm:NO_SUCH_EVENT")
   end)
 
-  known("is listed when its table is asked for", function()
+  known("is listed if its table is requested", function()
     local uops = list "skl::UOPS_RET*"
     assert.same({ "skl::UOPS_RETIRED" }, { uops[1].name })
     assert.is_true(#list "pfm" > 20)
@@ -205,7 +205,7 @@ describe("a declaration", function()
     return s, ev, ok, why, code, said
   end
 
-  it("of a pattern that one tracepoint matches is called that", function()
+  it("of a pattern takes the name of its only tracepoint", function()
     on "vm"
     local s <close>, ev, ok, why = start { "sched:sched_switc?" }
     assert(ok, why)
@@ -213,7 +213,7 @@ describe("a declaration", function()
     assert.is_not_nil(s)
   end)
 
-  it("of a pattern is an event for each tracepoint, and says how many", function()
+  it("of a pattern expands to an event for each tracepoint, and reports their number", function()
     local s <close>, ev, ok, why, _, said = start { "sched:sched_process_*" }
     assert(ok, why)
     local names = {}
@@ -231,7 +231,7 @@ describe("a declaration", function()
     assert.matches("^tracepoints 'sched:%*': .*cannot be read by this user.*\n  try: as root", short "sched:*")
   end)
 
-  it("of more than 32 tracepoints is opened only when many of them are wanted", function()
+  it("of more than 32 tracepoints needs many = true", function()
     for i = 1, 33 do k:tracepoint("many:t" .. i, 1000 + i, "int x") end
     local _, _, ok, why, code = start { "many:*" }
     assert.is_nil(ok)
@@ -245,7 +245,7 @@ describe("a declaration", function()
     end
   end)
 
-  it("in braces is a group: members follow their leader at every place", function()
+  it("in braces is a group: its members follow their leader at every place", function()
     local s <close>, ev, ok, why = start { "{cpu-clock,page-faults}" }
     assert(ok, why)
     for i = 1, 8 do
@@ -256,7 +256,7 @@ describe("a declaration", function()
     assert.is_not_nil(s)
   end)
 
-  it("of a group with a member that leads alone is told what its leader is", function()
+  it("of a group with a member that must lead fails with the name of the leader", function()
     local _, _, ok, why = start { "{cpu-clock,faults},{cs,faults:D}" }
     assert.is_nil(ok)
     assert.matches("cannot open faults:D .*, but not in the group that cs leads.* neither pinned nor exclusive", why)
@@ -271,13 +271,13 @@ describe("a declaration", function()
     assert.same({ 0, false }, { built[2].attr.sample_period, built[2].attr.freq })
   end)
 
-  it("of one event with :S has its count in the sample, and with it whose it is", function()
+  it("of one event with :S has its count and its id in the sample", function()
     local built = assert(event.builds(event.declare({ "page-faults:S" }, 1)))[1][1]
     local READ, ID = 1 << 4, 1 << 2
     assert.same({ READ, ID }, { built[1].attr.sample_type & READ, built[1].attr.read_format })
   end)
 
-  it("of a group with :W is opened without one when the PMU cannot hold it", function()
+  it("of a group with :W is opened without a group if the PMU cannot schedule it", function()
     local real = k.hooks.perf_event_open
     k.hooks.perf_event_open = function(attr, pid, cpu, group, flags)
       if group >= 0 then return nil, E.EINVAL end
@@ -292,7 +292,7 @@ describe("a declaration", function()
     assert.is_nil(strict)
   end)
 
-  it("with alternatives takes the first that is there, and is called that", function()
+  it("with alternatives opens the first that exists, and takes its name", function()
     for text, opens in pairs {
       ["sched:old_name | sched:sched_switch"] = "2:0x13c", ["nosuch | page-faults | cs"] = "1:0x2",
       ["xyz/event=1/ | cpu-clock"] = "1:0",
@@ -310,7 +310,7 @@ describe("a declaration", function()
     assert.matches("event 'nosuch | alsonot': no such event.*the other alternatives do not exist either", why)
   end)
 
-  it("that bpftrace or bcc calls so is told what it is called here", function()
+  it("in the words of bpftrace or bcc fails with the name that perfev uses", function()
     on "vm"
     for text, here in pairs {
       ["tracepoint:sched:sched_switch"] = "sched:sched_switch", ["t:sched:*"] = "sched:*",
@@ -330,7 +330,7 @@ describe("a declaration", function()
     assert.matches("\n  | cs,t:sched:sched_switch\n  |    %^\n", short "cs,t:sched:sched_switch")
   end)
 
-  it("of a tracepoint without its system is told of that, and one that is not there of its neighbours", function()
+  it("of an unknown tracepoint suggests its system, or the nearest names", function()
     on "vm"
     assert.matches("no such event %(did you mean 'sched:sched_switch'%?%).*\n  try: sched:sched_switch$",
       short "sched_switch")
@@ -338,7 +338,7 @@ describe("a declaration", function()
     assert.matches("\n  try: .*uprobe:libc:malloc$", short "libc:malloc")
   end)
 
-  it("of a PMU that has tracepoints, too, is told of the slash that it lacks", function()
+  it("of a PMU that also has tracepoints suggests the missing slash", function()
     on "vm"
     k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
     k:tracepoint("msr:read_msr", 900, "unsigned int msr")
@@ -346,7 +346,7 @@ describe("a declaration", function()
     assert.equal("msr:read_msr 2:0x384", short "msr:read_msr")
   end)
 
-  it("goes on to an alternative when the kernel does not have the event", function()
+  it("falls back to an alternative if the kernel does not have the event", function()
     on "vm"
     local s <close>, _, ok, why = start { "cycles | cpu-clock:u" }
     assert(ok, why)
@@ -354,7 +354,7 @@ describe("a declaration", function()
     assert.is_true(k.events[#k.events].attr ~= nil and s.started)
   end)
 
-  it("of cycles samples cpu-clock where there is no PMU, and says so", function()
+  it("of cycles samples cpu-clock if the machine has no PMU, and reports it", function()
     on "vm"
     local s <close>, ev, ok, why, _, said = start { "cycles" }
     assert(ok, why)
@@ -365,7 +365,7 @@ describe("a declaration", function()
     assert.is_nil((perfev.counter { "cycles" }))
   end)
 
-  it("of the highest precision comes down to what the PMU can", function()
+  it("of the highest precision is reduced to the PMU's maximum", function()
     on("amd", { types = { [0] = { max_precise = 1 }, [1] = true } })
     local s <close>, ev, ok, why = start { "cycles:P" }
     assert(ok, why)
@@ -373,7 +373,7 @@ describe("a declaration", function()
     assert.is_not_nil(s)
   end)
 
-  it("of a PMU that can leave nothing out is opened without exclude_guest", function()
+  it("of a PMU without exclusion is opened without exclude_guest", function()
     on("amd", { types = { [0] = { no_exclude = true }, [1] = true } })
     local s <close>, ev, ok, why = start { "cycles" }
     assert(ok, why)
@@ -384,7 +384,7 @@ describe("a declaration", function()
     assert.is_nil((select(3, start { "cycles:u" })))
   end)
 
-  it("may list its events as a counter does", function()
+  it("can list its events as a counter does", function()
     local s <close>, ev, ok, why = start { "cpu-clock:u", "{page-faults,cs}" }
     assert(ok, why)
     assert.same({ "cpu-clock:u", "page-faults", "cs" }, { ev.members[1].name, ev.members[2].name, ev.members[3].name })
@@ -396,7 +396,7 @@ describe("a declaration", function()
       "element 3 is not allowed in a list of 1")
   end)
 
-  it("has terms in its string that win over the options beside it, as in perf", function()
+  it("has terms in its string that override its options, as in perf", function()
     local function attr(text, spec)
       spec[1] = text
       return assert(event.build(event.declare(spec, 1))).attr
@@ -416,7 +416,7 @@ describe("a declaration", function()
     assert.equal("mine", other.name)
   end)
 
-  it("may be a group with a name, as perf has it, and is none before a brace of the shell's", function()
+  it("can be a named group as in perf, but braces for the shell are refused", function()
     local unit = assert(event.builds(event.declare({ "g1{cpu-clock,page-faults}:u" }, 1)))[1][1]
     assert.same({ true, 2, "g1" }, { unit.grouped, #unit, unit.group_name })
     assert.is_true(unit[2].attr.exclude_kernel)
@@ -427,7 +427,7 @@ describe("a declaration", function()
     end
   end)
 
-  it("takes what only perf stat's printing or its way of counting goes by", function()
+  it("accepts terms that matter only to perf stat", function()
     local plain = assert(event.build(event.declare({ "cpu-clock" }, 1))).attr
     for _, text in ipairs { "cpu-clock:b", "cpu-clock/percore/", "cpu-clock/metric-id=x/" } do
       local built = assert(event.build(event.declare({ text }, 1)))
@@ -436,7 +436,7 @@ describe("a declaration", function()
     end
   end)
 
-  it("may ask for stacks in its terms", function()
+  it("can ask for stacks in its terms", function()
     local bits = { callchain = 1 << 5, branch = 1 << 11, regs = 1 << 12, stack = 1 << 13 }
     for text, wanted in pairs {
       ["cycles/call-graph=fp/"] = { "callchain" }, ["cycles/call-graph=no/"] = {},
@@ -462,7 +462,7 @@ end)
 describe("counters", function()
   before_each(function() on "amd" end)
 
-  it("of a list, a pattern or a group in braces have the name of each", function()
+  it("of a list, a pattern or a group in braces have a name each", function()
     for text, names in pairs {
       ["cpu-clock,page-faults:u"] = "counter cpu-clock,page-faults:u", ["{cpu-clock,cs}"] = "group cpu-clock,cs",
       ["sched:sched_wake*"] = "counter sched:sched_wakeup", ["{cpu-clock,cs:k}:u"] = "group cpu-clock:u,cs:ku",
@@ -472,7 +472,7 @@ describe("counters", function()
     end
   end)
 
-  it("heed the terms that are about counting", function()
+  it("apply the terms that concern counting", function()
     local c <close> = assert(perfev.counter { "cs/no-inherit,period=7,name=switches/", "page-faults", tid = 42 })
     assert.same({ "switches", "page-faults" }, c:names())
     assert.is_false(c:member("switches").attr.inherit)
@@ -480,7 +480,7 @@ describe("counters", function()
     assert.is_true(c:member("page-faults").attr.inherit)
   end)
 
-  it("of a weak group are counted one by one when the PMU cannot hold it", function()
+  it("of a weak group are counted one by one if the PMU cannot schedule it", function()
     local real = k.hooks.perf_event_open
     k.hooks.perf_event_open = function(attr, pid, cpu, group, flags)
       if group >= 0 then return nil, E.EINVAL end
@@ -491,7 +491,7 @@ describe("counters", function()
     assert.is_nil((perfev.counter { "{cpu-clock,cs}", tid = 42 }))
   end)
 
-  it("of a pattern say how many, and are not more than 32 unless that was meant", function()
+  it("of a pattern report their number, and more than 32 need many = true", function()
     for i = 1, 33 do k:tracepoint("many:t" .. i, 1000 + i, "int x") end
     local said = {}
     local spec = { "many:*", tid = 42, log = function(_, text) said[#said + 1] = text end }
@@ -506,7 +506,7 @@ describe("counters", function()
     assert.same({ "many:*: 33 tracepoints", "many:*: 33 tracepoints" }, said)
   end)
 
-  it("of what this machine has not are there without a count, where just that was reckoned with", function()
+  it("of unsupported events have no count with optional = \"unsupported\"", function()
     sim.new({ world = "vm" }):with(function()
       local c = assert(perfev.counter { { "{cycles,instructions}", optional = "unsupported" } })
       assert.same({}, assert(c:read()).counts)
@@ -516,7 +516,7 @@ describe("counters", function()
     end)
   end)
 
-  it("that their PMU refuses leave the others to be counted, but for the leader of a group", function()
+  it("that the PMU refuses are left out, except for the leader of a group", function()
     local PAGE_FAULTS = 2
     local real = k.hooks.perf_event_open
     k.hooks.perf_event_open = function(attr, ...)
@@ -541,7 +541,7 @@ describe("counters", function()
     assert.is_nil((perfev.counter { "page-faults", "cs", tid = 42 }))
   end)
 
-  it("do not count what perf stat measures itself", function()
+  it("do not include the counts that perf stat measures itself", function()
     local c, why, code = perfev.counter { "user_time", tid = 42 }
     assert.is_nil(c)
     assert.equal(E.ENOENT, code)

@@ -51,7 +51,7 @@ describe("an event string", function()
     ["cpu-migrations"] = 4, migrations = 4, ["minor-faults"] = 5, ["major-faults"] = 6, ["alignment-faults"] = 7,
     ["emulation-faults"] = 8, dummy = 9, ["bpf-output"] = 10, ["cgroup-switches"] = 11,
   }
-  it("names the kernel's software events, under perf's aliases too", function()
+  it("can be any of the kernel's software events and of perf's aliases", function()
     for name, config in pairs(software) do
       local attr = first_attr { name }
       assert.equal(1, attr.type, name)
@@ -59,7 +59,7 @@ describe("an event string", function()
     end
   end)
 
-  it("may select the counted side", function()
+  it("can select user or kernel side", function()
     for modifier, sides in pairs {
       [""] = { false, false }, [":u"] = { false, true }, [":k"] = { true, false }, [":uk"] = { false, false },
     } do
@@ -68,7 +68,7 @@ describe("an event string", function()
     end
   end)
 
-  it("names a tracepoint with a colon, a slash, or by its number", function()
+  it("names a tracepoint with a colon, with a slash, or by its number", function()
     for _, text in ipairs { "sched:sched_switch", "sched/sched_switch", "316" } do
       local attr = first_attr { text, sample = f }
       assert.same({ 2, 316, 1 }, { attr.type, attr.config, attr.sample_period }, text)
@@ -79,7 +79,7 @@ describe("an event string", function()
     assert.is_true(first_attr { "sched:sched_switch:u" }.exclude_kernel)
   end)
 
-  it("that is wrong is told with the nearest right one", function()
+  it("that is misspelt is refused with the nearest name", function()
     for text, near in pairs {
       ["cpu-clocks"] = "cpu%-clock", ["sched:sched_swich"] = "sched:sched_switch",
       ["shed:sched_switch"] = "sched:sched_switch",
@@ -93,7 +93,7 @@ describe("an event string", function()
     end
   end)
 
-  it("leads nowhere but to tracefs", function()
+  it("cannot lead out of tracefs", function()
     for _, text in ipairs { "sched:../../../etc/passwd", "..:..", "a:b/../c", ".:x" } do
       local s = perfev.session {}
       s:event { text }
@@ -102,7 +102,7 @@ describe("an event string", function()
     end
   end)
 
-  it("is found where tracefs is below debugfs alone", function()
+  it("finds tracefs below debugfs if it is mounted only there", function()
     for path, text in pairs(require("perfev.base.options").copy(k.files)) do
       if path:find("^/sys/kernel/tracing") then
         k.files[path], k.files[path:gsub("kernel/tracing", "kernel/debug/tracing")] = nil, text
@@ -111,7 +111,7 @@ describe("an event string", function()
     assert.equal(316, first_attr({ "sched:sched_switch" }).config)
   end)
 
-  it("says what to do when tracefs is not there, or not for us", function()
+  it("suggests a remedy if tracefs is not mounted or not readable", function()
     for path in pairs(k.files) do if path:find("^/sys/kernel/tracing") then k.files[path] = nil end end
     local s = perfev.session {}
     s:event { "sched:sched_switch" }
@@ -132,7 +132,7 @@ describe("an event string", function()
 end)
 
 describe("a declaration", function()
-  it("without an event is a carrier of records, and needs no right to see the kernel", function()
+  it("without an event carries side-band records, without access to the kernel side", function()
     local attr = first_attr { switch = f }
     assert.same({ 1, 9 }, { attr.type, attr.config })
     assert.is_true(attr.context_switch and attr.exclude_kernel and attr.exclude_hv)
@@ -187,7 +187,7 @@ describe("a declaration", function()
     assert.matches("a frequency of 2000 Hz is above kernel.perf_event_max_sample_rate, 1000", why)
   end)
 
-  it("refuses what can only be a mistake, where it is written", function()
+  it("refuses contradictions and wrong types, with the line of the caller", function()
     local s = perfev.session {}
     local function refused(spec, pattern)
       local ok, why = pcall(function() s:event(spec) end)
@@ -209,7 +209,7 @@ describe("a declaration", function()
     refused({ "cpu-clock", name = 1 }, "name must be a string")
   end)
 
-  it("takes anything that can be called as a callback", function()
+  it("accepts any callable value as a callback", function()
     local n = 0
     local s = perfev.session { duration = "1s" }
     s:event { type = 1, config = 0, sample = setmetatable({}, { __call = function() n = n + 1 end }) }
@@ -218,7 +218,7 @@ describe("a declaration", function()
     assert.equal(1, n)
   end)
 
-  it("cannot be made once the session has ended", function()
+  it("is refused after the session has ended", function()
     local s = perfev.session {}
     s:event { "dummy" }
     assert(s:start())
@@ -311,7 +311,7 @@ describe("an event", function()
     s:close()
   end)
 
-  it("takes one filter in its life", function()
+  it("accepts one filter in its life", function()
     local ev, s <close> = open { "sched:sched_switch" }
     assert.is_true(ev:filter "prev_pid != 0")
     assert.equal("prev_pid != 0", k.events[1].filter)
@@ -334,7 +334,7 @@ describe("an event", function()
     s:close()
   end)
 
-  it("is not opened with a filter that the kernel does not take", function()
+  it("is not opened if the kernel refuses its filter", function()
     k:fail("ioctl SET_FILTER", 1, E.EINVAL)
     local s = perfev.session {}
     s:event { "sched:sched_switch", filter = "prevpid" }
@@ -344,7 +344,7 @@ describe("an event", function()
     assert.same({}, k:leaks())
   end)
 
-  it("leaves the observer out by a filter of its own where that is asked for", function()
+  it("excludes the observer by a filter with exclude_self", function()
     local files = k.files
     for _, name in ipairs { "id", "format" } do
       files["/sys/kernel/tracing/events/power/cpu_idle/" .. name] =
@@ -355,7 +355,7 @@ describe("an event", function()
     s:close()
   end)
 
-  it("keeps all of scheduling, which is not the observer's doing", function()
+  it("keeps all scheduling events with exclude_self", function()
     local seen = {}
     local s = perfev.session { exclude_self = true, duration = "300ms" }
     s:event { "sched:sched_switch", sample = function(r) seen[#seen + 1] = "sample " .. r.pid end,
@@ -391,7 +391,7 @@ describe("an event", function()
     s:close()
   end)
 
-  it("is told of a frequency that is too high as when it is opened", function()
+  it("reports a frequency that is too high in the same words as at opening", function()
     k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "50000\n"
     local ev, s <close> = open { "cpu-clock", freq = 1000 }
     k:fail("ioctl PERIOD", 1, E.EINVAL)
@@ -401,7 +401,7 @@ describe("an event", function()
     s:close()
   end)
 
-  it("sends a signal at each overflow, which the session hears", function()
+  it("sends a signal at each overflow, and the session receives it", function()
     local s <close> = perfev.session { tid = { 7 }, cpus = { 0 } }
     local heard, QUEUED = {}, require "perfev.core".signals.RTMIN + 2
     s:signal("RTMIN+2", function(info) heard[#heard + 1] = info end)
@@ -432,7 +432,7 @@ describe("an event", function()
     assert.equal(E.EBADF, code)
   end)
 
-  it("takes registers by their names on this machine", function()
+  it("accepts registers by their names on this machine", function()
     local registers = require "perfev.record.registers"
     local names = registers.of(require "perfev.core".machine)
     if not names then pending "the registers of this machine have no names" end
@@ -462,7 +462,7 @@ describe("an event", function()
       "^sample_regs_user: the registers of m68k have no names here: use a mask$")
   end)
 
-  it("answers for itself before the start and after the end", function()
+  it("can be called before the start and after the end", function()
     local s = perfev.session {}
     local ev = s:event { "dummy" }
     local function refused()
@@ -482,7 +482,7 @@ describe("an event", function()
     refused()
   end)
 
-  it("is gone when it was closed", function()
+  it("reports EBADF after it was closed", function()
     local ev, s <close> = open { "dummy", comm = f }
     ev:close()
     ev:close()
@@ -492,7 +492,7 @@ describe("an event", function()
     assert.same({}, k:leaks())
   end)
 
-  it("does not open a second one to follow tasks when it does that itself", function()
+  it("needs no second one to follow tasks, if it does that itself", function()
     local _, s <close> = open { comm = f, exit = f }
     assert.equal(1, #k.events)
     s:close()
@@ -500,7 +500,7 @@ describe("an event", function()
 end)
 
 describe("a tracepoint's sample", function()
-  it("comes with its payload as second argument, good for as long as the record", function()
+  it("has its payload as second argument, valid as long as the record", function()
     local kept, seen, printed, copied
     local s = perfev.session { duration = "1s" }
     s:event { "sched:sched_switch", sample = function(r, args)
@@ -518,7 +518,7 @@ describe("a tracepoint's sample", function()
     assert.error_matches(function() return tostring(kept) end, "record used after its callback")
   end)
 
-  it("that is too short for a field has nil there", function()
+  it("with a payload that is too short has nil for the missing fields", function()
     local seen
     local s = perfev.session { duration = "1s" }
     s:event { "sched:sched_switch", sample = function(r, args)
@@ -529,7 +529,7 @@ describe("a tracepoint's sample", function()
     assert.same({ true, true, true }, seen)
   end)
 
-  it("has no payload when RAW was not asked for", function()
+  it("has no payload if RAW was not requested", function()
     local n, args
     local s = perfev.session { duration = "1s" }
     s:event { "sched:sched_switch", sample_type = { "ip" }, sample = function(r, ...)

@@ -1,4 +1,4 @@
--- Why the kernel refused: three parts, the second found by looking.
+-- The message of a refusal: operation, cause and remedy. The cause is found in /proc and /sys.
 
 local perfev = require "perfev"
 local core = require "perfev.core"
@@ -32,7 +32,7 @@ local function refusal(code, event)
 end
 
 describe("a refusal", function()
-  it("has three parts: operation, cause, remedy, for every errno of opening", function()
+  it("has three parts for every errno of opening: operation, cause, remedy", function()
     for _, code in ipairs { "EACCES", "EPERM", "EMFILE", "ENFILE", "EINVAL", "ENOENT", "ENODEV", "ESRCH", "ENOSPC",
       "EOPNOTSUPP", "EOVERFLOW", "E2BIG", "ENOSYS", "EBUSY", "ENOMEM" } do
       local head, why, remedy = refusal(code, {}):match("^([^\n]+)\n  ([^\n]+)\n  try: (.+)$")
@@ -41,12 +41,12 @@ describe("a refusal", function()
     end
   end)
 
-  it("has its head alone where nothing is known", function()
+  it("has only its first line if the cause is unknown", function()
     assert.equal(WHAT .. ": Input/output error (EIO)", refusal "EIO")
     assert.matches("%(%d+%)$", explain.refusal(WHAT, 4000))
   end)
 
-  it("for want of rights names the level that is, the level that is needed, and the capability", function()
+  it("for lack of permission names the present and the needed level and the capability", function()
     local cases = {
       { { cpu_wide = true }, "is 2; watching a whole CPU needs 0 or CAP_PERFMON", "perf_event_paranoid=0" },
       { { is_tracepoint = true }, "is 2; a tracepoint's payload needs %-1 or CAP_PERFMON", "perf_event_paranoid=%-1" },
@@ -63,7 +63,7 @@ describe("a refusal", function()
     assert.matches("or: watch a command of your own: %-%- COMMAND", refusal("EACCES", { cpu_wide = true }))
   end)
 
-  it("reports that /proc hides the processes of other users, not that none matches", function()
+  it("reports that /proc hides the processes of other users", function()
     files["/proc/mounts"] = "proc /proc proc rw,relatime 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n"
     local hides = "/proc hides the processes of other users (it is mounted with hidepid)\n  try: as root"
     assert.matches("\n  process or thread 70 does not exist, or is hidden: " .. hides, refusal("ESRCH", { pid = 70 }),
@@ -74,7 +74,7 @@ describe("a refusal", function()
     assert.matches("\n  process or thread 70 does not exist %(any more%)\n", refusal("ESRCH", { pid = 70 }))
   end)
 
-  it("to root of a user namespace is not taken for a security module's", function()
+  it("to root of a user namespace is not blamed on a security module", function()
     files["/proc/self/status"] = "Name:\tx\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n"
     local function wide() return refusal("EACCES", { cpu_wide = true }) end
     assert.matches("security module", wide())
@@ -86,13 +86,13 @@ describe("a refusal", function()
     assert.matches("security module", wide())
   end)
 
-  it("for want of memory looks at what we may have of it", function()
+  it("for lack of memory reports the address-space limit", function()
     assert.matches("\n  the kernel is out of memory\n", refusal("ENOMEM", {}))
     files["/proc/self/limits"] = "Max address space         40000000             unlimited            bytes\n"
     assert.matches("\n  our address space may have 39062 KiB %(ulimit %-v%)\n  try: smaller", refusal("ENOMEM", {}))
   end)
 
-  it("in a root without sysfs is not taken for an event that is not there", function()
+  it("in a root without sysfs reports that, not an unknown event", function()
     assert.matches("\n  sysfs is not mounted;.*\n  try: mount %-t sysfs",
       explain.refusal("/sys/devices/system/cpu/online", E.ENOENT, { operation = "list cpus" }))
   end)
@@ -105,7 +105,7 @@ describe("a refusal", function()
     assert.matches("perf_event_paranoid is 2", refusal("EACCES", { pid = 70 }))
   end)
 
-  it("in spite of capabilities is seccomp's or a security module's", function()
+  it("despite capabilities is blamed on seccomp or a security module", function()
     for _, caps in ipairs { "0000004000000000", "0000000000200000", "000001ffffffffff" } do
       files["/proc/self/status"] = ("Name:\tx\nCapEff:\t%s\nSeccomp:\t2\n"):format(caps)
       assert.matches("seccomp filter is in force", refusal("EPERM", {}))
@@ -114,20 +114,20 @@ describe("a refusal", function()
     end
   end)
 
-  it("for want of descriptors says how many are needed and allowed", function()
+  it("for lack of descriptors reports how many are needed and allowed", function()
     local text = refusal("EMFILE", { events = 10, cpus = 400, threads = 20 })
     assert.matches("10 events x 400 CPUs x 20 tasks = 80000 descriptors are needed, .*; 1024 are allowed %(hard",
       text)
     assert.matches("nofile=88064\n", text) -- with that of our own, on each CPU and task
   end)
 
-  it("of a mapping names the budget", function()
+  it("of a mapping names the memory budget", function()
     local text = explain.refusal("cannot map a ring for x", E.EPERM, { operation = "map ring", bytes = 2 << 20 })
     assert.matches("a ring takes 2048 %+ 4 KiB; kernel.perf_event_mlock_kb is 516 per CPU, ulimit %-l is 64 KiB", text)
     assert.matches("try: a smaller ring %(%-m 512K%)", text)
   end)
 
-  it("of an invalid attr names the option that is wrong", function()
+  it("of an invalid attr names the wrong option", function()
     local attr = core.attr_new { type = 1, inherit_thread = true }
     assert.matches("inherit", refusal("EINVAL", { attr = attr, pid = 1, cpu = -1 }))
     attr = core.attr_new { type = 1, freq = true, sample_freq = 200000 }
@@ -135,23 +135,23 @@ describe("a refusal", function()
     assert.matches("no known cause applies;.*newer than this kernel", refusal("EINVAL", {}))
   end)
 
-  it("that has gone by when it is looked into is told so", function()
+  it("that no longer happens is reported as such", function()
     assert.matches("the kernel accepts it now", refusal("EINVAL", { attr = core.attr_new { type = 1, config = 9,
       exclude_kernel = true } }))
   end)
 
-  it("of an unsupported attr names the option that is wrong, where we know it", function()
+  it("of an unsupported attr names the wrong option if it is known", function()
     local attr = core.attr_new { type = 1, sample_period = 1, sample_type = { "branch_stack" },
       branch_sample_type = { "any", "user" } }
     assert.matches("\n  sample_type has branch_stack", refusal("EOPNOTSUPP", { attr = attr }))
     assert.matches("\n  the PMU lacks a requested", refusal("EOPNOTSUPP", { attr = core.attr_new { type = 0 } }))
   end)
 
-  it("of a stack too deep names the limit", function()
+  it("of too deep a stack names the limit", function()
     assert.matches("perf_event_max_stack, 127", refusal "EOVERFLOW")
   end)
 
-  it("stands where nothing can be read at all", function()
+  it("has three parts even if no file can be read", function()
     files = {}
     for _, code in ipairs { "EACCES", "EPERM", "EMFILE", "EINVAL", "EOVERFLOW" } do
       assert.matches("^" .. WHAT:gsub("%-", "%%-") .. ": .*\n  .*\n  try: ", refusal(code, {}))
@@ -160,7 +160,7 @@ describe("a refusal", function()
 end)
 
 describe("a command", function()
-  it("that cannot be run is told with its errno, and a remedy where there is one", function()
+  it("that cannot be run is reported with its errno, and a remedy if there is one", function()
     assert.equal("cannot run 'x': No such file or directory (ENOENT)\n  try: the command's name, or its full path",
       explain.command("cannot run 'x'", E.ENOENT, "x"))
     files["./old"] = "#! /opt/none/perl -w\n"
@@ -176,7 +176,7 @@ describe("a command", function()
 end)
 
 describe("a session's failure", function()
-  it("is told in three parts by run(), with its errno", function()
+  it("is returned by run() with operation, cause, remedy and errno", function()
     local k = sim.new()
     for path, text in pairs(files) do k.files[path] = text end
     k.refuse = function() return E.EACCES end
@@ -219,19 +219,19 @@ describe("a failure of the core", function()
     assert.same({ operation = "map ring", pid = -1, cpu = 0, bytes = 4096 }, result[4])
   end)
 
-  it("has no fields where no cause is looked for", function()
+  it("has no fields if no cause is looked for", function()
     local result = table.pack(core.slurp("/nowhere"))
     assert.equal(3, result.n)
   end)
 
-  it("that is an attr's has the cause and the remedy apart", function()
+  it("of an attr has the cause and the remedy as fields", function()
     local attr = core.attr_new { type = 1, sample_type = { "stack_user" }, sample_stack_user = 9 }
     local _, text, _, failed = attr:validate()
     assert.same({ cause = "sample_stack_user = 9: must be a multiple of 8", remedy = "take 16" }, failed)
     assert.equal(failed.cause .. "; " .. failed.remedy, text)
   end)
 
-  it("is explained by its fields, whatever its words are", function()
+  it("is explained by its fields, not by its text", function()
     local misleading = "cannot map an AUX area for pid 70 on cpu 9"
     files["/proc/70/stat"] = "70 (x) Z 1"
     assert.equal(misleading .. ": No such process (ESRCH)\n  process or thread 5 does not exist (any more)\n"
@@ -241,7 +241,7 @@ describe("a failure of the core", function()
   end)
 end)
 
-describe("what perfev changes by itself", function()
+describe("a default that perfev changes", function()
   -- Open a clock on that kernel -> the log's messages, and the attr
   local function opened(opts, change)
     local k, said, attr = sim.new { world = "vm", cpus = "0" }, {}, nil
@@ -260,7 +260,7 @@ describe("what perfev changes by itself", function()
     return said, attr
   end
 
-  it("is the default frequency, where the kernel has lowered its limit, said at -v", function()
+  it("is the frequency, if the kernel has lowered its limit, reported at -v", function()
     local said, attr = opened({}, function(k)
       k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1500\n"
     end)
@@ -270,7 +270,7 @@ describe("what perfev changes by itself", function()
     assert.same({}, (opened {}))
   end)
 
-  it("is the ring's size, where memory may not be locked: said at once if it was asked for, else at -v", function()
+  it("is the ring's size, if memory may not be locked; at -v unless it was requested", function()
     local function scarce(k) k.mlock = 256 * 1024 end
     local said = opened({ buffer = "8M" }, scarce)
     assert.equal(0, said[1][1])

@@ -20,7 +20,7 @@ local function short(node)
 end
 
 describe("an event", function()
-  it("is read by what it looks like", function()
+  it("has a kind that depends on its form", function()
     for text, expected in pairs {
       cycles = "name cycles", ["cycles:u"] = "name cycles u", ["L1-dcache-load-misses:ukpp"] =
         "name L1-dcache-load-misses ukpp", r1a8 = "raw r1a8", ["r1A8:k"] = "raw r1A8 k", ["316"] = "id 316",
@@ -41,7 +41,7 @@ describe("an event", function()
     end
   end)
 
-  it("that others read is handed on whole, without what stands around it", function()
+  it("with a syntax of its own is passed on whole, without its surroundings", function()
     for _, text in ipairs {
       "kprobe:do_sys_open+4", "kretprobe:f", "uprobe:/bin/sh:main", "uretprobe:libc:malloc", "usdt:/bin/x:prov:name",
       "mem:0x1000/4:rw:u", "mem:./app:counter/4:w", "pfm:skl::UOPS_RETIRED:ALL", "skl::UOPS_RETIRED:ALL:c=1",
@@ -54,7 +54,7 @@ describe("an event", function()
     end
   end)
 
-  it("on memory has modifiers behind its access, or behind an address", function()
+  it("on memory has modifiers after its access, or after an address", function()
     for text, expected in pairs {
       ["mem:0x1000:rw:u"] = "mem:0x1000:rw u", ["mem:0x1000/4:w:kp"] = "mem:0x1000/4:w kp",
       ["mem:0x1000:u"] = "mem:0x1000 u", ["mem:0x1000:rw"] = "mem:0x1000:rw", ["mem:./app:u"] = "mem:./app:u",
@@ -66,7 +66,7 @@ describe("an event", function()
     end
   end)
 
-  it("has a term of every kind of value", function()
+  it("can have terms with values of every kind", function()
     local terms = first("cycles/period=0x10,name=\"x y\",time/")[1].terms
     assert.same({ "period", "0x10", "name", "x y", "time" },
       { terms[1].name, terms[1].value, terms[2].name, terms[2].value, terms[3].name })
@@ -78,7 +78,7 @@ describe("an event", function()
 end)
 
 describe("events", function()
-  it("stand in a list, in groups, and as alternatives", function()
+  it("can be lists, groups and alternatives", function()
     local tree = assert(grammar.parse(" a:b , {cycles:u, r1}:S ,cs | x:y "))
     assert.equal(2, #tree)
     assert.equal("a:b", tree[1][1].text)
@@ -90,7 +90,7 @@ describe("events", function()
     assert.equal("x:y", tree[2][1].text)
   end)
 
-  it("that are wrong are shown with a caret under where they stop being understood", function()
+  it("with a mistake are shown with a caret under it", function()
     for text, expected in pairs {
       ["cycles:x"] = { "'x' is not a modifier", 8 }, ["cycles:uu"] = { "'u' is repeated", 8 },
       ["cycles:upppp"] = { "up to ppp", 8 }, ["cpu/event=/"] = { "a value is expected after event=", 11 },
@@ -115,7 +115,7 @@ describe("events", function()
 end)
 
 describe("text", function()
-  it("that is anything at all is read or refused, with a caret, and raises nothing", function()
+  it("of any bytes is read or refused with a caret, and never raises", function()
     local bits = {
       "cycles", "sched", "msr", "r1a8", "316", "1:0", "mem:", "0x1000", "uprobe:", "/bin/sh", "skl::", "UOPS", ":", "/",
       ",", "{", "}", "|", " | ", " ", "=", "u", "pp", "event", "period", "'", '"', "*", "?", "[", "]", "!", "\0", "\n",
@@ -147,7 +147,7 @@ describe("modifiers", function()
     return table.concat(set, " "):gsub("exclude_", "-")
   end
 
-  it("say which side is counted, whose, and how precisely", function()
+  it("select sides, guests, precision and scheduling", function()
     for word, expected in pairs {
       [""] = "-guest", u = "-guest -hv -kernel", k = "-hv -user", h = "-kernel -user", uk = "-guest -hv",
       ukh = "-guest",
@@ -161,7 +161,7 @@ describe("modifiers", function()
     assert.is_true(grammar.modifiers("P").precise_max)
   end)
 
-  it("of a group are added to its members', pinned and exclusive to the leader alone", function()
+  it("of a group are added to its members'; pinned and exclusive to the leader only", function()
     assert.equal("-guest -hv", (fields("u", "k", true)))
     assert.equal("-guest -hv -user", (fields("", "k", false)))
     assert.equal("-guest precise_ip=2", (fields("p", "p", false)))
@@ -169,7 +169,7 @@ describe("modifiers", function()
     assert.equal("-guest", (fields("", "De", false)))
   end)
 
-  it("that are none are refused", function()
+  it("that are unknown or repeated too often are refused", function()
     assert.is_nil((grammar.modifiers("z")))
     assert.is_nil((grammar.modifiers("pppp")))
     assert.is_nil((grammar.modifiers("pp", "pp")))
@@ -177,7 +177,7 @@ describe("modifiers", function()
 end)
 
 describe("a number", function()
-  it("is decimal or hexadecimal, of 64 bits", function()
+  it("is decimal or hexadecimal, with 64 bits", function()
     assert.equal(16, grammar.number "16")
     assert.equal(-1, grammar.number "0xffffffffffffffff")
     assert.equal(-1, grammar.number "18446744073709551615")
@@ -191,7 +191,7 @@ describe("a number", function()
 end)
 
 describe("a pattern", function()
-  it("is a shell's", function()
+  it("matches as in a shell", function()
     for pattern, expected in pairs {
       ["a*"] = "ab abc a", ["a?"] = "ab", ["[ab]*"] = "ab abc b a", ["[!a]"] = "b", ["a[b-c]"] = "ab", ["a.c"] = "",
       ["*"] = "ab abc b a",
@@ -205,8 +205,8 @@ describe("a pattern", function()
   end)
 end)
 
-describe("a name of perf's", function()
-  it("is the kernel's number", function()
+describe("an event name of perf", function()
+  it("has the kernel's number", function()
     for name, expected in pairs {
       cycles = { 0, 0 }, ["idle-cycles-backend"] = { 0, 8 }, ["ref-cycles"] = { 0, 9 }, cs = { 1, 3 },
       ["cgroup-switches"] = { 1, 11 }, duration_time = { 1, 9 }, ["L1-dcache"] = { 3, 0 },
@@ -220,7 +220,7 @@ describe("a name of perf's", function()
     end
   end)
 
-  it("that means what no cache does says so, and what is none is none", function()
+  it("is refused if no cache has the operation, or if it is unknown", function()
     local found, why = names.find "L1-icache-stores"
     assert.is_nil(found)
     assert.equal("L1-icache is never stored to", why)
@@ -229,7 +229,7 @@ describe("a name of perf's", function()
     end
   end)
 
-  it("is listed as often as it is found", function()
+  it("is listed under each of its names", function()
     for _, name in ipairs(names.all()) do assert.is_table(names.find(name), name) end
     assert.equal(32, #names.cache_names())
   end)

@@ -39,7 +39,7 @@ describe("perfev.list", function()
     return table.concat(found, " ")
   end
 
-  it("has names of every kind, and asks for no event's file", function()
+  it("has names of every kind, without reading the files of events", function()
     local kinds = {}
     for _, entry in ipairs(perfev.list()) do kinds[entry.kind] = (kinds[entry.kind] or 0) + 1 end
     assert.same({ hardware = 10, software = 12, tool = 3, cache = 32, pmu = 3, raw = 5, breakpoint = 2,
@@ -47,7 +47,7 @@ describe("perfev.list", function()
     for _, line in ipairs(k.log) do assert.is_nil(line:find("/format", 1, true) and line:find("tracing", 1, true)) end
   end)
 
-  it("takes a kind, a pattern, or a part of a name or of another one", function()
+  it("accepts a kind, a pattern, or a part of a name or alias", function()
     assert.equal("irq:softirq_entry", names "irq:*")
     assert.equal("irq:softirq_entry", names "softirq")
     assert.equal("sched:sched_wakeup", names "*:sched_w[aeiou]ke*")
@@ -59,7 +59,7 @@ describe("perfev.list", function()
     assert.error_matches(function() perfev.list(7) end, "a pattern is a string")
   end)
 
-  it("tells a tracepoint's fields, with the names of their values", function()
+  it("returns a tracepoint's fields, with the names of their values", function()
     local details = list.details(perfev.list("irq:softirq_entry")[1])
     assert.same({ id = 223, fields = {
       { name = "vec", type = "unsigned int vec", values = { "0 HI", "1 TIMER" } },
@@ -67,21 +67,21 @@ describe("perfev.list", function()
     } }, details)
   end)
 
-  it("tells what a PMU's event is, and what it could be", function()
+  it("returns the terms, formats and capabilities of a PMU's event", function()
     local details = list.details(perfev.list("cpu/cpu-cycles/")[1])
     assert.equal("event=0x76", details.terms)
     assert.same({ branches = "16" }, details.caps)
     assert.same({ name = "event", type = "config:0-7,32-35" }, details.fields[3])
   end)
 
-  it("has no hardware events where no PMU is", function()
+  it("has no hardware events on a machine without a PMU", function()
     core.hooks.set(sim.new({ world = "vm" }).hooks)
     assert.equal("", names "hw")
     assert.equal("", names "cache")
     assert.is_truthy(names("sw"):find("cpu-clock", 1, true))
   end)
 
-  it("goes on without tracefs", function()
+  it("works without tracefs", function()
     core.hooks.set(sim.new({ world = "locked_down" }).hooks)
     assert.equal("", names "tracepoint")
     assert.is_true(#perfev.list() > 10)
@@ -91,7 +91,7 @@ end)
 describe("perfl list", function()
   local function perfl(...) return run { run.perfl, "list", ... } end
 
-  it("prints what matches, kind by kind", function()
+  it("prints the matching events, kind by kind", function()
     local r = perfl("sw")
     assert.equal(0, r.code)
     assert.equal("", r.err)
@@ -103,7 +103,7 @@ describe("perfl list", function()
     assert.equal('{"aliases":["migrations"],"kind":"software","name":"cpu-migrations"}\n', r.out)
   end)
 
-  it("tells of nothing found, and of a wrong command line", function()
+  it("reports when nothing matches, and a wrong command line", function()
     local r = perfl("no-such-event")
     assert.equal(1, r.code)
     -- A user without access to tracefs gets that reason.
@@ -116,7 +116,7 @@ describe("perfl list", function()
     assert.matches("^Usage: perfl list", perfl("--help").out)
   end)
 
-  it("names the nearest that there is, and says of what perf knows that this machine has it not", function()
+  it("suggests the nearest name, and reports which events this machine lacks", function()
     local r = perfl "cpu-clok"
     assert.equal("perfl: no event matches cpu-clok (did you mean 'cpu-clock'?)\n  try: perfl list 'cpu-clock'\n", r.err)
     r = run((r.err:match "try: (.*)\n":gsub("^perfl", run.quote(run.perfl))))
@@ -130,7 +130,7 @@ describe("perfl list", function()
     end
   end)
 
-  it("shows bytes of the command line as a terminal should see them", function()
+  it("escapes bytes of the command line", function()
     assert.is_nil(perfl("\27[31m").err:find("\27", 1, true))
   end)
 end)

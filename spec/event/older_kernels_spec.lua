@@ -71,7 +71,7 @@ for _, release in ipairs(releases) do
   describe("Linux " .. release, function()
     local lost = kernels.number(release) < kernels.number "6.0"
 
-    it("opens the default events, without what is ours and newer, and says so at -v", function()
+    it("opens the default events without bits that are newer, and reports it at -v", function()
       for _, spec in ipairs {
         { "cpu-clock", callchain = true, sample = function() end },
         { "sched:sched_switch", sample = function() end },
@@ -92,7 +92,7 @@ for _, release in ipairs(releases) do
       end
     end)
 
-    it("is asked for less and less in one order: read_format lost, then the clock, then no more", function()
+    it("drops bits in one order: read_format lost, then the clock, then no more", function()
       local k = sim.new { world = "amd", cpus = "0", release = release }
       local asked = {}
       k.refuse = function(attr)
@@ -108,7 +108,7 @@ for _, release in ipairs(releases) do
       for i, step in ipairs { "LC", "-C", "--" } do assert.equal(step, asked[i]) end
     end)
 
-    it("inherits a group whose samples have the counts, or none of it, and says so", function()
+    it("inherits all of a group with counts in its samples, or none, and reports it", function()
       local k, r = open(release, { "{cpu-clock,page-faults}:S", sample = function() end })
       assert.is_true(r.ok, r.why)
       local can = kernels.number(release) >= kernels.number "6.12"
@@ -123,7 +123,7 @@ for _, release in ipairs(releases) do
       assert.same(can and {} or { "0cpu-clock", "1page-faults" }, texts)
     end)
 
-    it("refuses each field and bit that it does not know, named with its kernel, and none is dropped", function()
+    it("refuses each unknown field and bit that the user set, and names its kernel", function()
       local list = newer_fields(release)
       table.move(newer_bits(release), 1, #newer_bits(release), #list + 1, list)
       for _, newer in ipairs(list) do
@@ -144,8 +144,8 @@ for _, release in ipairs(releases) do
   end)
 end
 
-describe("what an attr asks for", function()
-  it("is listed newest first, and taken away one by one until nothing is left", function()
+describe("the list of features that an attr requires", function()
+  it("has the newest first, and each can be removed until the attr is empty", function()
     local attr = core.attr_new { type = 1, config = 2, sample_type = { "ip", "weight_struct" }, build_id = true,
                                  config3 = 7, inherit = true }
     local names = {}
@@ -155,7 +155,7 @@ describe("what an attr asks for", function()
     assert.same(core.attr_new({ type = 1, config = 2 }):bytes(), attr:bytes())
   end)
 
-  it("has what two of them make together", function()
+  it("includes combinations of two features", function()
     local attr = core.attr_new { type = 1, sample_type = { "tid", "read" }, inherit = true }
     local first = kernels.features(attr)[1]
     assert.same({ "sample_type read of an inherited event", "6.12" }, { first.what, first.since })
@@ -163,7 +163,7 @@ describe("what an attr asks for", function()
     assert.same(core.attr_new({ type = 1, sample_type = { "tid" }, inherit = true }):bytes(), attr:bytes())
   end)
 
-  it("has versions that can be compared", function()
+  it("has versions in the order of releases", function()
     assert.equal(6001, kernels.number "6.1.2-arch1")
     assert.is_true(kernels.number "4.20" < kernels.number "5.1")
     assert.is_nil(kernels.number "unknown")

@@ -43,7 +43,7 @@ local function refused(text, pattern)
 end
 
 describe("an event of a PMU", function()
-  it("is what its fields are, the user's words for what it leaves open", function()
+  it("has its predefined fields, and the user's values for open ones", function()
     local attr, found = attr_of "dyn/evt1,param=0x770/"
     assert.same({ 66666, 0x770FFFFFFFF, 1, 0, 0, 0 }, attr)
     assert.same({ 0.5, "Frogs" }, { found.scale, found.unit })
@@ -52,7 +52,7 @@ describe("an event of a PMU", function()
     assert.is_nil(plain.unit)
   end)
 
-  it("is found without case, as perf finds it, and otherwise as it is spelled", function()
+  it("is found without case, as in perf, and otherwise as it is spelled", function()
     for _, text in ipairs { "dyn/EVT2/", "dyn/Evt2/", "EVT2" } do
       assert.equal(0x4500ABCDEF, assert(attr_of(text))[2], text)
     end
@@ -62,19 +62,19 @@ describe("an event of a PMU", function()
     refused("dyn/EVENT=1/", "no field or event called 'EVENT'") -- fields have case
   end)
 
-  it("lets the user change a field, wherever it stands", function()
+  it("takes a field's value from the user, at any position", function()
     for _, text in ipairs { "dyn/evt2,param=0x46/", "dyn/param=0x46,evt2/" } do
       assert.equal(0x4600ABCDEF, assert(attr_of(text))[2], text)
     end
   end)
 
-  it("takes config words as they are, and rNNN for the first", function()
+  it("accepts config words, and rNNN for the first", function()
     assert.same({ 66666, 1, 2, 3, 4, 5 }, (attr_of "dyn/config=1,config1=2,config2=3,config3=4,config4=5/"))
     assert.same({ 66666, 0x1a8, 0, 0, 0, 0 }, (attr_of "dyn/r1a8/"))
     assert.same({ 66666, -1, 0, 0, 0, 0 }, (attr_of "dyn/config=0xffffffffffffffff/"))
   end)
 
-  it("has the terms that every event has", function()
+  it("accepts the terms of every event", function()
     local built = assert(event.build(event.declare({ "dyn/evt2,period=77,name=frogs,call-graph=fp/u" }, 1)))
     assert.equal(77, built.attr.sample_period)
     assert.is_false(built.attr.freq)
@@ -83,7 +83,7 @@ describe("an event of a PMU", function()
     assert.is_truthy(built.attr.sample_type & 32 ~= 0)
   end)
 
-  it("that is spelt wrong is told with what there is", function()
+  it("with a wrong spelling is refused with the known fields", function()
     local why, code = refused("dyn/evt2,parm=1/", "dyn has no field or event called 'parm' %(did you mean 'param'%?%)")
     assert.matches("\n  | dyn/evt2,parm=1/\n  |          %^\n  try: one of event, flag, param", why)
     assert.equal(E.EINVAL, code)
@@ -96,7 +96,7 @@ describe("an event of a PMU", function()
     refused("cpu/event=1/", "no PMU 'cpu', as it is in most virtual machines")
   end)
 
-  it("is not looked for outside of the PMUs' directory", function()
+  it("is not searched outside of the PMUs' directory", function()
     k.files["/sys/bus/event_source/etc/type"] = "1\n"
     for _, text in ipairs { "../etc/x/", "..", "dyn/../../x/", ".:x" } do assert.is_nil((attr_of(text))) end
     assert.is_nil((pmu.find "../etc"))
@@ -106,7 +106,7 @@ describe("an event of a PMU", function()
     assert.is_nil((pmu.alias(assert(pmu.find "dyn"), "../type")))
   end)
 
-  it("is found by its own name alone, when one PMU or several have it", function()
+  it("can be named without its PMU, and is opened on each PMU that has it", function()
     assert.same({ 66666, 0x4500ABCDEF, 0, 0, 0, 0 }, (attr_of "evt2"))
     assert.is_true(assert(event.build(event.declare({ "evt2:u" }, 1))).attr.exclude_kernel)
     add("other", { type = "7", ["format/event"] = "config:0-7", ["events/evt2"] = "event=1" })
@@ -118,7 +118,7 @@ end)
 describe("a field", function()
   local function one(format) add("dyn", { ["format/x"] = format }) end
 
-  it("may be in several places, the low bits first", function()
+  it("can be in several places, the low bits first", function()
     one "config:0-7,32-35"
     assert.equal(0xd000000ab, assert(attr_of "dyn/x=0xdab/")[2])
     one "config1:8-15,0-3"
@@ -132,7 +132,7 @@ describe("a field", function()
     refused("dyn/x=0x8000000000000000/", "too large: it has 63 bits")
   end)
 
-  it("that cannot be read or understood is unusable, and the PMU is not", function()
+  it("with an invalid format is unusable, but its PMU works", function()
     for text, why in pairs {
       ["config5:0-3"] = "is not a list of bits of a config word", ["config:3-0"] = "are outside a word",
       ["config:0-64"] = "are outside a word", ["config:"] = "is not a list of bits",
@@ -150,7 +150,7 @@ describe("a field", function()
 end)
 
 describe("a PMU", function()
-  it("that is there more than once is meant as often by its name without a number, or a pattern", function()
+  it("with several instances is selected by the name without a number, or by a pattern", function()
     for i = 0, 2 do
       add("uncore_imc_" .. i, { type = tostring(20 + i), ["format/event"] = "config:0-7", cpumask = "0" })
     end
@@ -165,7 +165,7 @@ describe("a PMU", function()
     assert.equal("uncore_imc_2/event=4/", assert(event.units "imc/event=4/")[1][3].name)
   end)
 
-  it("tells where it counts and what it can", function()
+  it("reports its CPUs and capabilities", function()
     add("dyn", { cpumask = "0,2-3", ["caps/max_precise"] = "2" })
     local one = assert(pmu.find "dyn")
     assert.same({ 0, 2, 3 }, one.cpus)
@@ -174,7 +174,7 @@ describe("a PMU", function()
     assert.same({ "evt1", "evt2" }, pmu.events(one))
   end)
 
-  it("outside of the CPUs is opened on those of its cpumask, and not for a task", function()
+  it("outside of the CPUs is opened on its cpumask only, and not for a task", function()
     add("dyn", { cpumask = "1,3" })
     k.types = { [1] = true, [66666] = { uncore = true, sampling = true } }
     local perfev = require "perfev"
@@ -197,7 +197,7 @@ describe("a PMU", function()
     assert.matches("is there for the CPUs 1,3 alone", select(2, elsewhere:start()))
   end)
 
-  it("is counted where it is, beside events that are everywhere", function()
+  it("outside of the CPUs is counted on its cpumask, beside events on all CPUs", function()
     add("dyn", { cpumask = "2" })
     k.types = { [1] = true, [66666] = { uncore = true } }
     local perfev = require "perfev"

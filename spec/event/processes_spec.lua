@@ -20,14 +20,14 @@ end)
 after_each(function() perfev.hooks.clear() end)
 
 describe("processes", function()
-  it("are found by user, number or name, effective; ourselves left out", function()
+  it("are found by effective user, by number or name, without the observer", function()
     assert.same({ 51, 52, 60 }, processes.select { uid = "www-data" })
     assert.same({ 51, 52, 60 }, processes.select { uid = 33 })
     assert.same({ 51, 52, 60 }, processes.select { uid = "33" })
     assert.same({ 1, 42, 50 }, processes.select { uid = 0 })
   end)
 
-  it("are found by name, whole or as a pattern, cut as the kernel cuts it", function()
+  it("are found by name or pattern, cut as the kernel cuts it", function()
     assert.same({ 50, 51 }, processes.select { comm = "nginx" })
     assert.same({ 50, 51, 52 }, processes.select { comm = "nginx*" })
     assert.same({ 60 }, processes.select { comm = "b?sh" })
@@ -35,7 +35,7 @@ describe("processes", function()
     assert.matches("no process named '%.%*'", (select(2, processes.select { comm = ".*" })))
   end)
 
-  it("are narrowed by both, and to those that -p has", function()
+  it("are limited by user and name together, and to those of -p", function()
     assert.same({ 51 }, processes.select { uid = 33, comm = "nginx" })
     assert.same({ 50, 60 }, processes.select { comm = "*", pid = { 50, 60 } })
     assert.same({ 60 }, processes.select { uid = 33, pid = { 50, 60 } })
@@ -47,7 +47,7 @@ describe("processes", function()
     assert.same({ 52, 60 }, processes.select { uid = 33 })
   end)
 
-  it("that are none are told so, with the nearest name and an errno", function()
+  it("that do not exist are reported with the nearest name and an errno", function()
     local pids, why, code = processes.select { comm = "ngnix", uid = 33 }
     assert.is_nil(pids)
     assert.equal("no process of the user 33, named 'ngnix' (did you mean 'nginx'?)\n  try: nginx", why)
@@ -55,7 +55,7 @@ describe("processes", function()
     assert.matches("among those of pid\n", (select(2, processes.select { uid = 0, pid = { 60 } })))
   end)
 
-  it("are what a session watches, all their threads, and it says how many", function()
+  it("are watched by a session with all their threads, and it reports their number", function()
     k:task(51, "worker", 511)
     local said = {}
     local s = perfev.session { uid = "www-data", comm = "nginx", log = function(_, text) said[#said + 1] = text end }
@@ -78,7 +78,7 @@ describe("a cgroup", function()
     k.files["/sys/fs/c group/app.slice/a@1.service/cgroup.procs"] = ""
   end)
 
-  it("is found below the root of cgroup2, however its path is written", function()
+  it("is found below the root of cgroup2, with any spelling of its path", function()
     for _, path in ipairs { "app.slice/a@1.service", "/app.slice/a@1.service", "/app.slice/a@1.service/",
       "/sys/fs/c group/app.slice/a@1.service" } do
       assert.equal("/sys/fs/c group/app.slice/a@1.service", cgroups.find(path))
@@ -86,7 +86,7 @@ describe("a cgroup", function()
     assert.equal("/sys/fs/c group", cgroups.find "/")
   end)
 
-  it("is one of cgroup v1's perf_event where that is mounted", function()
+  it("of v1's perf_event hierarchy is found if that is mounted", function()
     k.files["/proc/mounts"] = k.files["/proc/mounts"] .. "cgroup /sys/fs/cg/perf_event cgroup rw,perf_event 0 0\n"
     k.files["/sys/fs/cg/perf_event/app/tasks"] = ""
     assert.equal("/sys/fs/cg/perf_event/app", cgroups.find "app")
@@ -94,7 +94,7 @@ describe("a cgroup", function()
       (select(2, cgroups.find "/sys/fs/c group/app.slice")))
   end)
 
-  it("is nothing outside of the hierarchy", function()
+  it("is refused outside of the hierarchy", function()
     for _, path in ipairs { "..", "app.slice/../..", "./app.slice", "a\nb", "a\27[m", "" } do
       local dir, why, code = cgroups.find(path)
       assert.is_nil(dir)
@@ -103,7 +103,7 @@ describe("a cgroup", function()
     end
   end)
 
-  it("is watched CPU by CPU, its directory open no longer than it takes, and alone", function()
+  it("is watched CPU by CPU, without other tasks, and its directory is closed", function()
     k.cgroups = { [50] = "/sys/fs/c group/app.slice", [60] = "/sys/fs/c group/app.slice/a@1.service" }
     local seen = {}
     local s = perfev.session { cgroup = "app.slice/a@1.service", duration = "10ms" }
@@ -121,7 +121,7 @@ describe("a cgroup", function()
     assert.same({}, k:leaks())
   end)
 
-  it("that cannot be opened is told so, and nothing stays open", function()
+  it("that cannot be opened is reported, and nothing stays open", function()
     for name, nth in pairs { directory = 1, perf_event_open = 2 } do
       k:fail(name, nth, E.EACCES)
       local s = perfev.session { cgroup = "app.slice" }
