@@ -181,7 +181,7 @@ end
 
 for kind, make in pairs(kinds) do
   describe(kind, function()
-    it("cut at any byte gives every whole record before it, and says where it ends", function()
+    it("cut at any byte delivers every whole record before it, and reports the place", function()
       local made = make()
       local on = medium(made)
       local whole, why = on.read(1000)

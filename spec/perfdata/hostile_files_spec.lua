@@ -42,11 +42,11 @@ local function patched(bytes, at, new_bytes)
   return bytes:sub(1, at) .. new_bytes .. bytes:sub(at + #new_bytes + 1)
 end
 
-describe("a head that lies", function()
+describe("a file header with wrong values", function()
   local built = new():add(sample(5)):add(sample(6))
   local bytes = built:file { [3] = built:string "host", [12] = built:event_desc() }
 
-  it("in any of its words leaves what can be read, and is told with its place", function()
+  it("in any of its words leaves the readable records, and is reported with its place", function()
     for at = 8, 96, 8 do
       for _, value in ipairs(EDGES) do
         local seen, why = read_all(patched(bytes, at, pack("<i8", value)))
@@ -57,7 +57,7 @@ describe("a head that lies", function()
     end
   end)
 
-  it("is refused where events have a size that no attr has", function()
+  it("is refused if the size of events is not that of an attr", function()
     for _, size in ipairs { 0, 6, 7, 63, 79, 65537, 1 << 32, -1 } do
       local seen, why = read_all(patched(bytes, 16, pack("<i8", size)))
       assert.is_nil(seen)
@@ -65,14 +65,14 @@ describe("a head that lies", function()
     end
   end)
 
-  it("is told where the section of events is no multiple of their size", function()
+  it("is reported if the section of events is not a multiple of their size", function()
     local size = string.unpack("<i8", bytes, 17)
     local seen, why = read_all(patched(bytes, 32, pack("<i8", size + 5)))
     assert.equal(2, #seen)
     assert.matches(("has %d bytes, not a multiple of %d"):format(size + 5, size), why, 1, true)
   end)
 
-  it("has as many ids as the file has room for, and events as there are", function()
+  it("has only ids within the file, and keeps its events", function()
     local ids_at = string.unpack("<i8", bytes, 25) + string.unpack("<i8", bytes, 17) - 16
     for _, value in ipairs { { 0, 1 << 40 }, { 0, -8 }, { 1 << 40, 8 }, { -8, 16 }, { 0, #bytes // 8 * 8 } } do
       local seen, _, more = read_all(patched(bytes, ids_at, pack("<i8i8", value[1], value[2])))
@@ -83,7 +83,7 @@ describe("a head that lies", function()
     assert.matches("file cut short at 0x%x+, in the event at 0x%x+", why)
   end)
 
-  it("has no more ids where several events claim the same", function()
+  it("has no more ids if several events claim the same bytes", function()
     local two = perfdata.new { endian = "little", events = {
       { attr = attr, ids = { 1 } }, { attr = attr, ids = { 2 } },
     } }
@@ -96,7 +96,7 @@ describe("a head that lies", function()
     assert.is_true(#more.events[1].ids + #more.events[2].ids <= #file // 4)
   end)
 
-  it("in the table of features leaves the others and the records", function()
+  it("in the table of features leaves the other features and the records", function()
     local table_at = string.unpack("<i8", bytes, 41) + string.unpack("<i8", bytes, 49)
     for entry = 0, 24, 8 do
       for _, value in ipairs(EDGES) do
@@ -108,7 +108,7 @@ describe("a head that lies", function()
     end
   end)
 
-  it("whose features claim the same bytes is not read once for each", function()
+  it("is read once if several features claim the same bytes", function()
     local big = ("\0"):rep(100000)
     local file = built:file { [40] = big, [41] = "", [42] = "" }
     local table_at = #file - #big - 48
@@ -137,10 +137,10 @@ local counts = {
   { "deferred callchain", attr, 8, "<i8", 2 + 5, 22 },
 }
 
-describe("a count that leads past its record", function()
+describe("a count beyond its record", function()
   for _, count in ipairs(counts) do
     local what, fields, before, format, words, number = table.unpack(count)
-    it("is no " .. what .. ": the record is passed over, told and counted", function()
+    it("(" .. what .. ") is reported, and its record is skipped and counted", function()
       local tried = 0
       for _, value in ipairs(EDGES) do
         local small = format == "<I4"
@@ -160,7 +160,7 @@ describe("a count that leads past its record", function()
     end)
   end
 
-  it("of registers is their mask's, which the record must have room for", function()
+  it("of registers must fit in the record, and comes from their mask", function()
     for _, name in ipairs { "regs_user", "regs_intr" } do
       local built = new { sample_type = { name }, ["sample_" .. name] = -1 }
       built:add(pack("<I4I2I2i8", 9, 0, 8 + 8 + 63 * 8, 1) .. ("\1"):rep(63 * 8))
@@ -171,7 +171,7 @@ describe("a count that leads past its record", function()
     end
   end)
 
-  it("of a stack is what was there to copy, not more than that", function()
+  it("of a stack is the number of copied bytes, and at most its size", function()
     for _, dyn_size in ipairs { 0, 8, 16, 17, 1 << 32, -1 } do
       local built = new { sample_type = { "stack_user" } }
       built:add(pack("<I4I2I2i8", 9, 0, 40, 16) .. ("S"):rep(16) .. pack("<i8", dyn_size))
@@ -184,7 +184,7 @@ describe("a count that leads past its record", function()
     end
   end)
 
-  it("of tools' records leaves the record, and says that it is malformed", function()
+  it("in a record of tools leaves the record, marked as malformed", function()
     local cases = { { 74, pack("<I2I2", 0, 100) }, { 74, pack("<I2I2I2", 1, 0xffff, 4) } }
     for _, number in ipairs { 69, 73, 75 } do
       for _, value in ipairs { 2, 100, 1 << 31, 1 << 61, math.maxinteger, -1 } do
@@ -199,7 +199,7 @@ describe("a count that leads past its record", function()
     end
   end)
 
-  it("of a feature leaves it out, and says where", function()
+  it("in a feature skips that feature, and reports the place", function()
     local lists = {
       [3] = { "<I4", "hostname" }, [8] = { "<I4", "cpudesc" }, [11] = { "<I4", "cmdline" },
       [13] = { "<I4", "cpu_topology" }, [14] = { "<I4", "numa_topology" }, [16] = { "<I4", "pmu_mappings" },
@@ -221,7 +221,7 @@ describe("a count that leads past its record", function()
     end
   end)
 
-  it("of events that are described leaves them the names that they have", function()
+  it("in the description of events keeps the names that the events have", function()
     local built = new()
     built:add(sample(5))
     local desc = built:event_desc()
@@ -236,7 +236,7 @@ describe("a count that leads past its record", function()
 end)
 
 describe("a feature", function()
-  it("takes a small multiple of its bytes, whatever it says", function()
+  it("takes memory of a small multiple of its bytes, with any content", function()
     local n = 20000
     for id, bytes in pairs {
       [12] = pack("<I4I4", n, 0) .. pack("<I4I4", 0, 0):rep(n), -- events whose attrs have no bytes
@@ -259,7 +259,7 @@ describe("a feature", function()
     end
   end)
 
-  it("that comes again and again is learned as its bytes go by, not each time", function()
+  it("that repeats is decoded as its bytes arrive, not each time", function()
     local names = require "perfev.perfdata.attr_name"
     local name_of, calls = names.of, 0
     names.of = function(...)
@@ -300,13 +300,13 @@ describe("a string", function()
     assert.same({ "12345678", 50 }, { seen[1].comm, seen[1].sample_id.time }) -- not the trailer's bytes
   end)
 
-  it("ends at its first NUL, and has the bytes that it has", function()
+  it("ends at its first NUL, and keeps its bytes unchanged", function()
     assert.equal("ab", comm_of "ab\0cd\0\0\0")
     assert.equal("", comm_of "\0bcd\0\0\0\0")
     assert.equal("\xff\xfe\x80\27[", comm_of "\xff\xfe\x80\27[\0\0\0")
   end)
 
-  it("may be as long as a record", function()
+  it("can be as long as a record", function()
     assert.equal(("x"):rep(65512), comm_of(("x"):rep(65512)))
     local built = new()
     built:user(78, pack("<i8i8", 2, 1) .. ("n"):rep(60000)):add(sample(5))
@@ -314,7 +314,7 @@ describe("a string", function()
     assert.equal(("n"):rep(60000), more.events[1].name)
   end)
 
-  it("is printed with nothing in it that a terminal would obey", function()
+  it("is printed with all control characters escaped", function()
     local built = new { sample_type = { "tid" } }
     for byte = 0, 255 do
       built:add(pack("<I4I2I2i4i4", 3, 0, 24, 7, 8) .. string.char(65, byte, 66) .. ("\0"):rep(5))
@@ -327,7 +327,7 @@ describe("a string", function()
     end
   end)
 
-  it("of a feature or of a record of tools may lack its NUL as well", function()
+  it("in a feature or in a record of tools can also lack its NUL", function()
     local built = new():add(sample(5)):user(67, pack("<i4", 7) .. ("\1"):rep(24) .. "/no/end!")
     local seen, _, more = read_all(built:file { [3] = pack("<I4", 4) .. "host", [2] = "" })
     assert.same({ "/no/end!", "host" }, { seen[2].filename, more.features.hostname })
@@ -336,8 +336,8 @@ end)
 
 -- ---- the event of a record ----
 
-describe("what tells whose a record is", function()
-  it("may be missing: a record that is smaller than its trailer is told, and passed over", function()
+describe("the event of a record", function()
+  it("can be missing: a record smaller than its trailer is reported and skipped", function()
     local built = new()
     for size = 8, 8 + 32 + 32, 8 do built:add(pack("<I4I2I2", 14, 0, size) .. ("\0"):rep(size - 8)) end
     local seen, why, more = read_all(built:file())
@@ -345,7 +345,7 @@ describe("what tells whose a record is", function()
     assert.matches("^at 0x%x+: switch %(14%): 8 bytes, needs 40$", more.warnings[1])
   end)
 
-  it("is the identifier, whatever else the attrs have", function()
+  it("comes from the identifier, in spite of different attrs", function()
     local built = perfdata.new { endian = "little", events = {
       { attr = { sample_type = { "identifier", "time" }, sample_id_all = true }, ids = { 1 }, name = "small" },
       { attr = { sample_type = { "identifier", "ip", "tid", "time", "addr", "period" }, sample_id_all = true },
@@ -360,7 +360,7 @@ describe("what tells whose a record is", function()
     assert.same({ "large", 9 }, { seen[3].event.name, seen[3].sample_id.time })
   end)
 
-  it("is said once where there is nothing of the kind", function()
+  it("is reported as unknown once if there is no identifier", function()
     local plain = { sample_type = { "ip", "time" } }
     local built = new(plain)
     local size = #built.events[1].bytes
@@ -372,7 +372,7 @@ describe("what tells whose a record is", function()
       .. "fields"):format(104 + 16 + 2 * (size + 16)), more.warnings[1])
   end)
 
-  it("takes no longer to find where ids were made to fall on one place", function()
+  it("is found equally fast with ids made to collide", function()
     -- in a table that multiplies by the golden ratio, as this one once did
     local inverse = 0x9e3779b97f4a7c15
     for _ = 1, 6 do inverse = inverse * (2 - 0x9e3779b97f4a7c15 * inverse) end
@@ -411,7 +411,7 @@ local function rich_records(built)
 end
 
 describe("records at odd places", function()
-  it("are read as those at even ones", function()
+  it("are decoded like those at even ones", function()
     for _, endian in ipairs { "little", "big" } do
       for shift = 1, 7 do
         local wanted, got
@@ -449,14 +449,14 @@ describe("compressed records", function()
     return read_all(built:file())
   end
 
-  it("may hold nothing, in a frame that is never ended", function()
+  it("can be empty, in a frame without an end", function()
     local inner = new().encode(sample(6))
     local seen, why = read_compressed("", FRAME, "", { 0, "12345678" }, stored(inner), "")
     assert.is_nil(why)
     assert.same({ 5, 6 }, { seen[1].time, seen[#seen - 1].time })
   end)
 
-  it("that say that they hold more than they do end the reading", function()
+  it("with a wrong size end the reading", function()
     for _, value in ipairs { 9, 1 << 32, math.maxinteger, -1 } do
       local seen, why = read_compressed({ value, "12345678" })
       assert.equal(2, #seen)
@@ -467,12 +467,12 @@ describe("compressed records", function()
     assert.matches("the record at 0x%x+ %(COMPRESSED2%) has 8 bytes, needs 16", why)
   end)
 
-  it("that ask for more memory than perf's do are refused", function()
+  it("that require more memory than perf's are refused", function()
     local _, why = read_compressed("\x28\xb5\x2f\xfd\x00" .. string.char(18 << 3) .. stored "12345678") -- 256 MiB
     assert.matches("the compressed record at 0x%x+: zstd: ", why)
   end)
 
-  it("that hold too much in one, or little by little in all, are refused in little memory", function()
+  it("that inflate too much, at once or in total, are refused in little memory", function()
     local block = pack("<I3", (128 << 10) << 3 | 1 << 1) .. "\8" -- 128 KiB of records of 0x808 bytes
     local seen, why, more = read_compressed(FRAME .. block:rep(8192)) -- 1 GiB
     assert.is_true(#seen < 20 << 20 >> 11)
@@ -500,7 +500,7 @@ describe("a pipe's recording that ends between two records", function()
     return why and why:gsub("^t.data: file cut short at 0x%x+: ", "")
   end
 
-  it("is told where its recorder's marks show that it goes on", function()
+  it("is reported as cut if its recorder's marks show that more was to come", function()
     local function nothing(built) return built end
     local function before(built)
       return built:add { type = "comm", pid = 1, tid = 2, comm = "a", sample_id = {} }
@@ -526,8 +526,8 @@ end)
 
 -- ---- records with bytes behind them ----
 
-describe("bytes behind a record", function()
-  it("that go on past the end are told, with all before them read", function()
+describe("bytes after a record", function()
+  it("that extend past the end are reported, after all records before them", function()
     for _, chunk in ipairs { false, 100 } do
       for _, size in ipairs { 17, 1 << 31, 1 << 62, math.maxinteger, -1 } do
         local built = new():add(sample(5)):user(71, pack("<i8i8i8i4i4i4i4", size, 0, 0, 0, 0, 0, 0)):add "12345678"
@@ -541,7 +541,7 @@ describe("bytes behind a record", function()
     end
   end)
 
-  it("are passed over by their size, padding and all", function()
+  it("are skipped by their size, padding included", function()
     local built = new():user(66, pack("<I4", 16)):add "formats \0\0\0\0\0\0\0\0":add(sample(5))
     local seen, why = read_all(built:pipe(), 9)
     assert.same({ nil, 5, "finished_round" }, { why, seen[#seen - 1].time, seen[#seen].type })
@@ -550,10 +550,10 @@ end)
 
 -- ---- types and bits to come ----
 
-describe("what is not known yet", function()
+describe("an unknown part of a newer format", function()
   local known = #core.layouts().records
 
-  it("is given by number and bytes: types of the kernel's", function()
+  it("is a type of the kernel, which is returned by number and bytes", function()
     for _, fields in ipairs { attr, { sample_type = { "ip" } } } do
       local built = new(fields)
       for number = known + 1, 63 do
@@ -568,7 +568,7 @@ describe("what is not known yet", function()
     end
   end)
 
-  it("is given by number and bytes: types of tools'", function()
+  it("is a type of tools, which is returned by number and bytes", function()
     local built = new()
     for _, number in ipairs { 84, 87, 127, 128, 200, 32768, 32779, 33000, 0x7fffffff, 0xffffffff } do
       built:user(number, "12345678")
@@ -579,7 +579,7 @@ describe("what is not known yet", function()
     for i = 1, 10 do assert.same({ "unknown", "12345678" }, { seen[i].type, seen[i].raw }) end
   end)
 
-  it("does no harm: bits of misc", function()
+  it("is a bit of misc, which is ignored", function()
     local misc_of = {}
     local built = new()
     for number, layout in ipairs(core.layouts().records) do
@@ -624,7 +624,7 @@ describe("a recording's formats", function()
     return r.args and values, rec.warnings
   end
 
-  it("lead nowhere outside of a payload, whatever they say", function()
+  it("never read outside of a payload, with any offsets and sizes", function()
     local declarations = { "int a", "char a[8]", "char *a", "__data_loc char[] a", "__rel_loc char[] a", "u64 a[]" }
     local edges = { "0", "9", "65535", "65536", "2147483647", "4294967295", "18446744073709551615", "-1", "x" }
     for _, value in ipairs(edges) do
@@ -640,7 +640,7 @@ describe("a recording's formats", function()
     end
   end)
 
-  it("have 512 fields at most, and nest as deep as they like", function()
+  it("have 512 fields at most, and can be nested deeply", function()
     local many = {}
     for i = 1, 100000 do many[i] = field("int a" .. i, 8, 4) end
     local args, warnings = read_payload(tracing(format(table.concat(many))), "12345678")
@@ -651,7 +651,7 @@ describe("a recording's formats", function()
     assert.equal(0x01010101, args.a)
   end)
 
-  it("are read up to where they end, and what is wrong is told", function()
+  it("are read up to where they are cut, and the damage is reported", function()
     local whole = tracing(format(field("int a", 8, 4)), "0.6") .. pack("<s8", "1 sh\n")
     local told, read = 0, 0
     for cut = 0, #whole - 1 do
@@ -663,7 +663,7 @@ describe("a recording's formats", function()
     assert.is_true(read > 10 and read < 60)
   end)
 
-  it("may be shared by any number of events", function()
+  it("can be shared by any number of events", function()
     local events = {}
     for i = 1, 300 do
       events[i] = { attr = { type = 2, config = 7, sample_type = { "identifier", "time", "raw" } }, ids = { i } }

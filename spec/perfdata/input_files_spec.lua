@@ -34,7 +34,7 @@ local function spill_head(endian)
   spill("data", built:file())
 end
 
--- "CPU at TIME" of every sample, with who it was, in the order in which they come; and the recording, closed.
+-- "COMM on CPU at TIME" of every sample, in the order of delivery; and the recording, closed.
 local function read(opts)
   local rec = assert(perfev.open(dir, opts))
   local seen = {}
@@ -51,7 +51,7 @@ describe("a directory of recordings", function()
   before_each(function() dir = run.tempdir() end)
   after_each(function() run.remove(dir) end)
 
-  it("is read as one, in the order of time", function()
+  it("is read as one recording, in the order of time", function()
     for _, endian in ipairs { "little", "big" } do
       spill_head(endian)
       spill("data.0", ring(endian, 0, { 10, 40, 50, 90 }))
@@ -70,7 +70,7 @@ describe("a directory of recordings", function()
     end
   end)
 
-  it("is read file by file, by their numbers, where no order is asked for", function()
+  it("is read file by file, by their numbers, with ordered = false", function()
     spill_head()
     spill("data.10", ring(nil, 10, { 1, 2 }))
     spill("data.9", ring(nil, 9, { 8, 3 }))
@@ -78,7 +78,7 @@ describe("a directory of recordings", function()
       (read { ordered = false }))
   end)
 
-  it("goes through files that are longer than the window, all of them together", function()
+  it("is put in order even if its files are longer than the window", function()
     spill_head()
     local rings, n = 9, 4000
     for cpu = 0, rings - 1 do
@@ -102,7 +102,7 @@ describe("a directory of recordings", function()
     assert.same({}, rec.warnings)
   end)
 
-  it("with nothing beside its data is what that is", function()
+  it("with other files beside its data is read as that data", function()
     spill_head()
     assert(os.execute("mkdir " .. dir .. "/kcore_dir " .. dir .. "/data.old"))
     spill("data.1x", "no ring's")
@@ -112,7 +112,7 @@ describe("a directory of recordings", function()
     assert.equal(1, rec.facts.files)
   end)
 
-  it("with a file cut short gives all of the others, and names it with the byte", function()
+  it("with a truncated file delivers all of the others, and reports file and byte", function()
     spill_head()
     spill("data.0", ring(nil, 0, { 10, 30 }))
     spill("data.1", ring(nil, 1, { 20, 40, 60 }):sub(1, -3))
@@ -121,7 +121,7 @@ describe("a directory of recordings", function()
     assert.matches(dir .. "/data.1: file cut short at 0x", rec.error, 1, true)
   end)
 
-  it("that cannot be read says which file, and leaves no descriptor open", function()
+  it("that cannot be read is reported with the file, and leaks no descriptor", function()
     local before = descriptors()
     local function refused()
       local rec, why, code = perfev.open(dir)
@@ -143,7 +143,7 @@ describe("a directory of recordings", function()
     assert.equal(before, descriptors())
   end)
 
-  it("is what a script gets with -i", function()
+  it("can be read by a script with -i", function()
     spill_head()
     spill("data.0", ring(nil, 0, { 10, 30 }))
     spill("data.1", ring(nil, 1, { 20 }))

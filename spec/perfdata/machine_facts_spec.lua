@@ -68,7 +68,7 @@ describe("a section", function()
                   { pid = -1, misc = 0x8001, build_id = ("ff"):rep(16), filename = ("n"):rep(4095) } },
   }
 
-  it("is read as it was written, whatever its value", function()
+  it("is decoded to the value that was encoded", function()
     local header = { nrcpus = values.nrcpus }
     for name, value in pairs(values) do
       if name == "mem_topology" then
@@ -81,7 +81,7 @@ describe("a section", function()
     end
   end)
 
-  it("is laid out as perf lays it out: texts in 64s with their length, ids in records", function()
+  it("has perf's layout: texts in 64s with their length, ids in records", function()
     assert.equal(string.pack("=I4", 64) .. "box" .. ("\0"):rep(61), sections.encode("hostname", "box").bytes)
     assert.equal(4 + 128, #sections.encode("hostname", ("x"):rep(64)).bytes)
     local id = { pid = -1, misc = 2, build_id = "0102", filename = "/a" }
@@ -90,7 +90,7 @@ describe("a section", function()
     assert.equal(67, (string.unpack("=I4", sections.build_id(id, 67))))
   end)
 
-  it("of events has attrs of one size, the smallest that all fit in", function()
+  it("of events has attrs of one size, the smallest that fits all", function()
     local small, large = core.attr_new { type = 1 }:bytes(), core.attr_new { type = 1, sig_data = 5 }:bytes()
     local list, size = sections.attrs { small, large }
     assert.equal(#large, size)
@@ -103,8 +103,8 @@ describe("a section", function()
   end)
 end)
 
-describe("the facts", function()
-  it("of an x86 machine are its own", function()
+describe("the facts in a recording's header", function()
+  it("of an x86 machine come from /proc and /sys", function()
     files("/proc/", { ["sys/kernel/hostname"] = "box", ["sys/kernel/arch"] = "x86_64",
       meminfo = "MemTotal:       2048 kB\nMemFree:  1 kB",
       cpuinfo = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n"
@@ -143,7 +143,7 @@ describe("the facts", function()
     assert.same({ [1] = "software", [2] = "tracepoint", [5] = "breakpoint" }, header.pmu_mappings)
   end)
 
-  it("of an arm64 machine have the processor by its register, without what event tables leave out", function()
+  it("of an arm64 machine have the processor's MIDR without its revision", function()
     files("/proc/", { ["sys/kernel/arch"] = "aarch64", cpuinfo = "processor\t: 0\nCPU implementer\t: 0x41" })
     files(CPU .. "/cpu0/regs/identification/", { midr_el1 = "0x00000000413fd0c1" })
     local header = told()
@@ -151,7 +151,7 @@ describe("the facts", function()
     assert.is_nil(header.cpudesc)
   end)
 
-  it("of a machine with two kinds of cores name both, and what each can do", function()
+  it("of a machine with two kinds of cores include both, with their capabilities", function()
     k = sim.new { world = "intel_hybrid" }
     perfev.hooks.set(k.hooks)
     local header = told()
@@ -161,7 +161,7 @@ describe("the facts", function()
     assert.is_nil(header.cpu_pmu_caps)
   end)
 
-  it("that are not to be had have no section, and nothing raises", function()
+  it("that are not available have no section, and nothing raises", function()
     local known = { osrelease = true, arch = true, nrcpus = true, pmu_mappings = true, pmu_caps = true }
     for name in pairs(told()) do assert.is_true(known[name], name) end
     perfev.hooks.set { strict = true, slurp = function() return nil, perfev.errno.EACCES end,
@@ -170,7 +170,7 @@ describe("the facts", function()
     assert.same({ arch = core.machine, pmu_caps = {} }, told())
   end)
 
-  it("of the recorder are its events, groups, branch stacks, clock", function()
+  it("of the recorder include its events, groups, branch stacks and clock", function()
     local attr = core.attr_new { type = 1, config = 3, sample_type = { "ip", "branch_stack" } }
     k.now = 5000
     local header = told { argv = { "perfl", "record" }, clockid = 1,
@@ -186,7 +186,7 @@ describe("the facts", function()
     assert.is_nil(told { events = { { name = "a", attr = core.attr_new { type = 1 } } } }.branch_stack)
   end)
 
-  it("are in the order of their numbers, which is that of the file", function()
+  it("are sorted by their numbers, as in the file", function()
     local last = 0
     for _, section in ipairs(facts.features { argv = { "a" }, version = "1", clockid = 1 }) do
       assert.is_true(section.id > last, section.name)
@@ -194,7 +194,7 @@ describe("the facts", function()
     end
   end)
 
-  it("have as much of a command line as goes through a pipe, and say that there was more", function()
+  it("include as much of a command line as fits in a pipe, and mark the rest", function()
     local argv = {}
     for i = 1, 300 do argv[i] = ("x"):rep(2000) end
     for _, section in ipairs(facts.features { argv = argv }) do
@@ -218,7 +218,7 @@ describe("build ids", function()
   end
   local kernel_notes = note("Linux\0", 6, "x") .. note("GNU\0", 3, ("\xab"):rep(20)) .. note("GNU\0", 3, "z")
 
-  it("are found among notes, and not beyond them", function()
+  it("are found among notes, and not after them", function()
     assert.equal(("ab"):rep(20), build_id.of_notes(kernel_notes))
     for len = 0, #kernel_notes - 1 do
       local id = build_id.of_notes(kernel_notes:sub(1, len))
@@ -232,7 +232,7 @@ describe("build ids", function()
     return build_id.of_file(file)
   end
 
-  it("of a file are found wherever its notes are, with either padding, class and byte order", function()
+  it("of a file are found in its notes at any place, padding, class and byte order", function()
     -- bits, byte order, padding, offset of the notes
     for _, case in ipairs { { 64, "<", 4, 0x100 }, { 64, ">", 8, 0x200 }, { 64, "<", 8, 0x20000 },
                             { 32, "<", 4, 0x5003 }, { 32, ">", 8, 0x5000 } } do
@@ -243,7 +243,7 @@ describe("build ids", function()
     end
   end)
 
-  it("of a file are read from its notes alone, and of no file that is cut or lies", function()
+  it("of a file are read from its notes only, also in a damaged file", function()
     k.files["/lib/app"] = program
     assert.equal(PROGRAM_ID, id_of "/lib/app")
     for len = 0, 480, 7 do
@@ -279,7 +279,7 @@ describe("build ids", function()
     return out
   end
 
-  it("of a recording are those of what was mapped: kernel, modules, programs", function()
+  it("of a recording are those of the mapped kernel, modules and programs", function()
     k.files["/bin/app"], k.files["/proc/8/root/bin/inner"] = program, program
     k.inodes["/bin/app"], k.inodes["/proc/8/root/bin/inner"] = 77, 78
     k.files["/sys/kernel/notes"] = kernel_notes
@@ -299,7 +299,7 @@ describe("build ids", function()
                { "[stack]" } })
   end)
 
-  it("are of no other file that has come by the name since, and of none that is no file", function()
+  it("of a replaced file or of a file that is not regular are left out", function()
     k.files["/bin/app"], k.files["/bin/new"], k.files["/dev/x/y"] = program, program, program
     k.inodes["/bin/app"], k.inodes["/bin/new"], k.inodes["/dev/x"] = 77, 79, 80
     assert.same({ "/bin/app " .. PROGRAM_ID }, found { { "/bin/app" }, { "/bin/new", ino = 78 }, { "/dev/x" },
@@ -310,14 +310,14 @@ describe("build ids", function()
     end
   end)
 
-  it("are not looked for where nothing is said of maps; the times of its samples are told without", function()
+  it("are skipped without maps, but the times of samples are still written", function()
     assert.same({}, facts.closing {})
     assert.same({ sample_time = { first = 5, last = 9 } }, decode(facts.closing { first_time = 5, last_time = 9 }))
   end)
 end)
 
-describe("which file it is", function()
-  it("is told of a simulated one by its inode, its own or the next, of a namespace by its link", function()
+describe("core.stat", function()
+  it("returns a simulated file's inode, own or next, and a namespace's from its link", function()
     k = sim.new { files = { ["/a"] = "x", ["/d/b"] = "x", ["/no"] = perfev.errno.EACCES }, inodes = { ["/a"] = 5000 },
                   links = { ["/ns"] = "net:[77]" } }
     perfev.hooks.set(k.hooks)
@@ -331,7 +331,7 @@ describe("which file it is", function()
     assert.same({ nil, "/gone", perfev.errno.ENOENT }, { core.stat "/gone" })
   end)
 
-  it("is asked of the hook, whose answer may be anything", function()
+  it("returns the hook's answer, which is checked", function()
     local answer
     local hooks = { strict = true, stat = function() return table.unpack(answer, 1, 2) end }
     perfev.hooks.set(hooks)
@@ -347,7 +347,7 @@ describe("which file it is", function()
     perfev.hooks.clear()
   end)
 
-  it("is told of a part of it: no more than there is, and none of what cannot be", function()
+  it("has a companion, core.part, which reads a part within the file's bounds", function()
     k.files["/a"] = "0123456789"
     assert.equal("34", core.part("/a", 3, 2))
     assert.equal("89", core.part("/a", 8, 5))
@@ -364,7 +364,7 @@ describe("which file it is", function()
 end)
 
 describe("the formats of tracepoints", function()
-  it("are read as they were written, by system, each once, with all that prints them", function()
+  it("are read unchanged, once per system, with the tables needed to print them", function()
     k.files["/sys/kernel/tracing/events/header_page"] = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
       .. "\tfield: local_t commit;\toffset:8;\tsize:4;\tsigned:1;\n"
     k.files["/sys/kernel/tracing/events/header_event"] = "# compressed entry header\n"
@@ -394,7 +394,7 @@ describe("the formats of tracepoints", function()
                   ["ftrace:function"] = 1 }, names)
   end)
 
-  it("are refused with the reason where tracefs cannot be read", function()
+  it("are refused with the cause if tracefs cannot be read", function()
     perfev.hooks.set { strict = true, list = function() return nil, perfev.errno.EACCES end }
     local bytes, why, code = tracing.write { "sched:sched_switch" }
     assert.is_nil(bytes)
@@ -403,7 +403,7 @@ describe("the formats of tracepoints", function()
   end)
 end)
 
-describe("what was there before", function()
+describe("the synthesised state before a recording", function()
   local FIELDS = { type = 1, config = 9, mmap = true, mmap2 = true, comm = true, task = true, sample_id_all = true,
                    sample_type = { "tid", "time", "id", "stream_id", "cpu", "identifier" } }
 
@@ -445,7 +445,7 @@ describe("what was there before", function()
     return out
   end
 
-  it("is the kernel, then each task as perf tells of it: whose child, its name, what it runs", function()
+  it("has the kernel, then each task as in perf: its parent, its name, its maps", function()
     k:task(1, "init")
     k:task(50, "app")
     k:task(50, "worker", 51)
@@ -458,7 +458,7 @@ describe("what was there before", function()
       "mmap2 50/50 //anon", "fork 50/51 of 50", "comm 50/51 worker" }, lines { pids = { 50 } })
   end)
 
-  it("is of no time, of its task, of the event that asked, so that a reader knows it", function()
+  it("has time 0, its task's ids and the id of the requesting event", function()
     k:task(50, "app")
     maps(50, "00401000-00402000 r-xp 00001000 fd:1a 41      /bin/app\n")
     local r = tasks({ pids = { 50 } })[4]
@@ -472,7 +472,7 @@ describe("what was there before", function()
     end
   end)
 
-  it("is read as synthesised by the reader of recordings", function()
+  it("is marked as synthesised by the reader", function()
     k:task(50, "app")
     local b = perfdata.new { events = { { ids = { 42 }, attr = FIELDS, name = "dummy" } } }
     for bytes in synthesise.tasks { all = true, attr = attr_of(), id = 42 } do b:add(bytes) end
@@ -487,7 +487,7 @@ describe("what was there before", function()
     assert.same({ "mmap", "fork", "comm" }, names)
   end)
 
-  it("is data too where it is asked for, by the caller or the attr", function()
+  it("includes data maps if the caller or the attr requests them", function()
     k:task(50, "app")
     maps(50, "00400000-00401000 r--p 00000000 fd:01 41 /bin/app\n00600000-00601000 -w-p 0 fd:01 41 /bin/app\n"
       .. "00700000-00701000 rw-s 0 00:01 9 /dev/zero (deleted)\n")
@@ -500,7 +500,7 @@ describe("what was there before", function()
     assert.equal(3, #tasks { pids = { 50 } })
   end)
 
-  it("is the kernel's text as kallsyms has it, at zero where that is hidden", function()
+  it("includes the kernel's text as in kallsyms, or at zero if that is hidden", function()
     local function kernel() return tasks({ pids = {} })[1] end
     k.files["/proc/kallsyms"] = "0000000000000000 A fixed\nffffffff81000000 T _stext\nffffffff81000000 T _text\n"
       .. "ffffffff81000010 t _text.cold\nffffffff82000000 T _etext\n"
@@ -514,7 +514,7 @@ describe("what was there before", function()
     assert.same({ 0, 0, "[kernel.kallsyms]_text" }, { r.addr, r.len, r.filename })
   end)
 
-  it("has its end from /proc/iomem, so that not all symbols are read", function()
+  it("has the text's end from /proc/iomem, so that not all symbols are read", function()
     k.files["/proc/kallsyms"] = "ffffffff81000000 T _stext\nffffffff81000000 T _text\n"
       .. ("ffffffff81000010 t f\n"):rep(4096) .. "ffffffff82000000 T _etext\n"
     local function kernel(code)
@@ -527,7 +527,7 @@ describe("what was there before", function()
     assert.same({ 0xffffffff81000000, 0x1000000, "[kernel.kallsyms]_text" }, kernel "00000000-00000000") -- hidden
   end)
 
-  it("is every module where the kernel shows where, by its file", function()
+  it("includes each module with its file, if the kernel shows its address", function()
     k.files["/proc/modules"] = "snd_hda 4096 1 snd, Live 0xffffffffc0001000 (OE)\n"
       .. "ext4 8192 2 - Live 0xffffffffc0004000\nhidden 4096 0 - Live 0x0000000000000000\n"
     k.files["/lib/modules/6.18.0/modules.dep"] = "kernel/sound/snd-hda.ko.xz: kernel/sound/snd.ko\n"
@@ -541,7 +541,7 @@ describe("what was there before", function()
                   "[ext4] ffffffffc0004000 2000 1" }, found)
   end)
 
-  it("is BPF's programs where they are asked for, each up to the next or to the end of the next page", function()
+  it("includes BPF programs on request, each up to the next or the end of the next page", function()
     k.files["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffffc0200000 t x\t[bpf_like]\n"
       .. "ffffffffc0001100 t bpf_prog_2_b\t[bpf]\nffffffffc0001040 t bpf_prog_1_a\t[bpf]\n"
       .. "ffffffffc0100ff0 t bpf_trampoline_6\t[bpf]\n0000000000000000 t hidden\t[bpf]\n"
@@ -561,7 +561,7 @@ describe("what was there before", function()
     assert.same({}, found { pids = {}, bpf = true })
   end)
 
-  it("is namespaces and cgroups where the attr asks for them", function()
+  it("includes namespaces and cgroups if the attr requests them", function()
     k:task(50, "app")
     for i, name in ipairs { "net", "uts", "ipc", "pid", "user", "mnt" } do
       k.links["/proc/50/task/50/ns/" .. name] = ("%s:[%d]"):format(name, 4026531800 + i)
@@ -580,7 +580,7 @@ describe("what was there before", function()
     assert.same({ dev = 0, inode = 0 }, found.cgroup) -- not there
   end)
 
-  it("is the process where a thread of it is named, once", function()
+  it("includes the process of a named thread, once", function()
     k:task(50, "app")
     k:task(50, "worker", 51)
     k.files["/proc/51/status"] = "Name:\tworker\nTgid:\t50\nPid:\t51\n"
@@ -588,7 +588,7 @@ describe("what was there before", function()
       "comm 50/51 worker" }, lines { pids = { 51, 50 } })
   end)
 
-  it("is nothing of what has gone meanwhile", function()
+  it("leaves out tasks that have ended meanwhile", function()
     k:task(50, "app")
     k:task(51, "gone")
     k.files["/proc/51/task/51/stat"], k.files["/proc/51/stat"] = perfev.errno.ESRCH, perfev.errno.ESRCH
@@ -600,7 +600,7 @@ describe("what was there before", function()
       "comm 52/52 last" }, lines { pids = { 50, 51, 52, 99 } })
   end)
 
-  it("has names as the kernel has them, whatever they are, and cut where it cuts", function()
+  it("has names as in the kernel, of any bytes, and cut as in the kernel", function()
     k:task(50, "a) S 1 (b\nc ))")
     maps(50, "1000-2000 r-xp 0 0:0 1 /tmp/a b\\012c (deleted)\n2000-3000 --xp 0 0:0 0 [anon:jit code]\n"
       .. "3000-4000 r-xp 0 0:0 1 /" .. ("d"):rep(9000) .. "\n"
@@ -616,7 +616,7 @@ describe("what was there before", function()
     assert.equal("worker/u64:3-ev", tasks({ pids = { 60 } })[3].comm)
   end)
 
-  it("has a kworker's name without the work at hand, and a rescuer's as it is", function()
+  it("has a kworker's name without its present work, and a rescuer's name unchanged", function()
     k:task(60, "kworker/u64:3-events_unbound")
     k:task(61, "kworker/1:2H+kblockd")
     k:task(62, "kworker/R-netns")
@@ -624,7 +624,7 @@ describe("what was there before", function()
     assert.same({ "kworker/u64:3", "kworker/1:2H", "kworker/R-netns" }, { r[3].comm, r[5].comm, r[7].comm })
   end)
 
-  it("is not asked for maps where it is the kernel's own", function()
+  it("reads no maps of the kernel's own tasks", function()
     k:task(2, "kthreadd")
     k.files["/proc/2/task/2/stat"] = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 0\n"
     maps(2, "1000-2000 r-xp 0 0:0 1 /not/asked\n")

@@ -305,7 +305,7 @@ describe("the big-endian twin of", function()
   end)
 end)
 
-describe("the twin of 32 bits of", function()
+describe("the 32-bit twin of", function()
   local function differs(wanted)
     wanted.features.arch = "i686"
     for _, r in ipairs(wanted.records) do
@@ -333,7 +333,7 @@ describe("the twin of 32 bits of", function()
     end
   end
 
-  it("a recording has formats of its long", function()
+  it("a recording reports the size of its long", function()
     for name, wanted in pairs { narrow = 4, big_narrow = 4, big_endian = 8 } do
       local rec <close> = assert(perfdata.open(transform[name](made[1][2]())))
       assert.equal(wanted, rec:tracing().long_size)
@@ -344,7 +344,7 @@ end)
 
 -- ---- recordings of other tools ----
 
-describe("the big-endian twin of what others recorded", function()
+describe("the big-endian twin of another tool's recording", function()
   local packed = {
     ["linux-perf-data/sleep.compressed.data"] = true, ["linux-perf-data/sleep.compressed2.pipe.data"] = true,
     ["quipper/perf.data.piped.corrupted.zero_size_sample-3.2"] = true, -- a record of no size ends it
@@ -363,7 +363,7 @@ describe("the big-endian twin of what others recorded", function()
   end
 
   for _, name in ipairs { "perf.data.group_desc-4.14", "perf.data.lost_samples-4.4", "perf.data.singleprocess-3.8" } do
-    it("holds the same records that others' does: " .. name, function()
+    it("has the same records as the other tool's twin: " .. name, function()
       if fixtures.missing then pending(fixtures.missing) end
       local theirs = assert(run.slurp(fixtures.path("big-endian/" .. name .. ".be")))
       local lists = {}
@@ -381,7 +381,7 @@ end)
 
 -- ---- the reader itself, on a machine of 32 bits ----
 
-describe("the reader that is built for 32 bits", function()
+describe("the reader built for 32 bits", function()
   local SOURCES = "spec/support/reads.c src/event/attr.c src/base/bits.c src/base/err.c "
     .. "src/perfdata/reader_open.c src/perfdata/reader_state.c src/perfdata/record_stream.c "
     .. "src/perfdata/tool_record.c src/perfdata/input_files.c src/perfdata/blocks.c "
@@ -390,7 +390,7 @@ describe("the reader that is built for 32 bits", function()
   local FLAGS = " -std=gnu11 -Isrc -DPEV_VERSION='\"0\"' -Wall -Wextra -Wconversion -Werror "
   local NARROW = os.getenv "CC32" or "gcc -m32"
 
-  it("reads the same, cut or whole", function()
+  it("returns the same records, cut or whole", function()
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
     local function spill(name, text)

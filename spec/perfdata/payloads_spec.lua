@@ -65,14 +65,14 @@ describe("an address in a recording's payload", function()
     return files
   end
 
-  it("has the name that the recording's own symbols give it", function()
+  it("is named by the recording's own symbols", function()
     for _, endian in ipairs { "little", "big" } do
       local built = built_with(endian)
       assert.equal(NAME, printed(built:file { [1] = built:tracing_data("kmem", FORMAT, { kallsyms = KALLSYMS }) }))
     end
   end)
 
-  it("has this machine's name for it where the recorded kernel runs here", function()
+  it("is named by this machine's symbols if the recorded kernel runs here", function()
     for _, type in ipairs { "mmap", "mmap2" } do
       local built = built_with("little", kernel_map(type))
       local features = { [1] = built:tracing_data("kmem", FORMAT), [2] = build_ids(built, "\xab") }
@@ -82,7 +82,7 @@ describe("an address in a recording's payload", function()
     end
   end)
 
-  it("goes by the machine and its kernel's release where no build id was recorded", function()
+  it("is named by host and kernel release if no build id was recorded", function()
     local built = built_with("little", kernel_map("mmap"))
     local features = { [1] = built:tracing_data("kmem", FORMAT), [3] = built:string("host"),
                        [4] = built:string("6.1.0") }
@@ -93,7 +93,7 @@ describe("an address in a recording's payload", function()
     assert.equal(HEX, printed(built:file(features), HERE))
   end)
 
-  it("stays a number where another kernel was recorded, or another boot of it", function()
+  it("stays a number if another kernel was recorded, or another boot of it", function()
     local built = built_with("little", kernel_map("mmap"))
     local features = { [1] = built:tracing_data("kmem", FORMAT), [2] = build_ids(built, "\xac") }
     assert.equal(HEX, printed(built:file(features), HERE))
@@ -102,7 +102,7 @@ describe("an address in a recording's payload", function()
     assert.equal(HEX, printed(built:file(features), here { ["/proc/kallsyms"] = false }))
   end)
 
-  it("stays a number where nobody says where the recorded kernel lay", function()
+  it("stays a number if the recorded kernel's address is unknown", function()
     for _, map in ipairs { false, { type = "mmap", pid = 7, tid = 7, addr = TEXT, len = 4096, pgoff = TEXT,
                                     filename = "[kernel.kallsyms]_text", sample_id = {} } } do
       local built = built_with("little", map)
@@ -119,7 +119,7 @@ local function own(built, number, body)
 end
 
 describe("a recording by simpleperf", function()
-  it("has records longer than 64 KiB, which are stepped over and told", function()
+  it("has records longer than 64 KiB, which are skipped and reported", function()
     local built = built_with("little")
     for _, size in ipairs { 16, 65535, 65536, 65540, 0x20000, 3 << 20 } do own(built, 32769, ("k"):rep(size - 8)) end
     built:add { type = "sample", identifier = 1, time = 9, raw = "the last one" }
@@ -141,7 +141,7 @@ describe("a recording by simpleperf", function()
     end
   end)
 
-  it("has its tracepoints' formats in a record, of its own type or of perf's", function()
+  it("has its tracepoints' formats in a record, of simpleperf's type or of perf's", function()
     local many = {}
     for i = 1, 5000 do many[i] = ("%x T before_%d\n"):format(0x1000 + i, i) end
     local long = table.concat(many) .. KALLSYMS
@@ -156,7 +156,7 @@ describe("a recording by simpleperf", function()
     end
   end)
 
-  it("tells of more ids of its events as CPUs come", function()
+  it("adds ids to its events as CPUs come online", function()
     local attr = { sample_type = { "identifier", "time" }, sample_id_all = true }
     local built = perfdata.new { events = { { attr = attr, ids = { 11 }, name = "one" },
                                             { attr = attr, ids = { 21 }, name = "two" } } }

@@ -40,7 +40,7 @@ describe("a recording through", function()
   before_each(function() dir = run.tempdir() end)
   after_each(function() run.remove(dir) end)
 
-  it("standard input is the same whatever the pieces that it comes in", function()
+  it("standard input is the same in pieces of any size", function()
     local path = spill("pipe.data", samples():pipe())
     for _, size in ipairs { 1, 7, 4096 } do
       local result = run(("dd if=%s bs=%d status=none | %s -q -i - -e '%s'"):format(path, size, run.perfl, SCRIPT))
@@ -55,7 +55,7 @@ describe("a recording through", function()
     assert.same({ SUM, "", 0 }, { result.out, result.err, result.code })
   end)
 
-  it("a pipe says of a file's recording that it takes the file", function()
+  it("a pipe is refused for a perf.data file, with the advice to pass the file", function()
     local path = spill("perf.data", samples():file())
     local result = run(("cat %s | %s -i - -e '%s'"):format(path, run.perfl, SCRIPT))
     assert.equal(1, result.code)
@@ -64,7 +64,7 @@ describe("a recording through", function()
     assert.same({ SUM, "", 0 }, { result.out, result.err, result.code })
   end)
 
-  it("a pipe with its recorder's chatter behind it gives all samples, and then the place", function()
+  it("a pipe with a recorder's messages at its end delivers all samples, then fails", function()
     local bytes = samples():pipe()
     local path = spill("pipe.data", bytes .. "[ perf record: Woken up 1 times to write data ]\n")
     local result = run(("%s -q -i - -e '%s' < %s"):format(run.perfl, SCRIPT, path))
@@ -73,7 +73,7 @@ describe("a recording through", function()
     assert.matches(("0x%x"):format(#bytes), result.err, 1, true)
   end)
 
-  it("anything else is told what it is not, with status 1", function()
+  it("another kind of file is refused with its cause, with status 1", function()
     local empty = spill("empty.data", "")
     for input, wanted in pairs {
       [empty] = "empty: file cut short at 0x0, before its head",
@@ -93,7 +93,7 @@ describe("a file that another process cuts short while it is read", function()
   before_each(function() dir = run.tempdir() end)
   after_each(function() run.remove(dir) end)
 
-  it("ends the reading with the byte where it ends, 1,000 times of 1,000, and us never", function()
+  it("ends the reading with that byte, in 1,000 of 1,000 runs, without a crash", function()
     local RECORDS, SIZE = 48, 65528
     local built = built_with { sample_type = { "raw" } }
     local raw = ("x"):rep(SIZE - 12)

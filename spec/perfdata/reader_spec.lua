@@ -74,9 +74,9 @@ local ends_early = {
   ["linux-perf-data/sleep.compressed2.pipe.data"] = "file cut short at 0x7ccf, in the record at 0x7c40",
 }
 
-describe("recordings that others made", function()
+describe("recordings made by other tools", function()
   for _, fixture in ipairs(fixtures) do
-    it("are read as they are: " .. fixture.file, function()
+    it("are decoded to the expected records: " .. fixture.file, function()
       local rec <close> = check_fixture(fixture.file)
       assert.same({}, rec.warnings)
       if ends_early[fixture.file] then
@@ -96,7 +96,7 @@ describe("recordings that others made", function()
     ["perf.data.group_desc-4.14"] = true, ["perf.data.lost_samples-4.4"] = true, ["perf.data.singleprocess-3.8"] = true,
   }
   for twin in pairs(twins) do
-    it("are read in the other byte order with the same samples: " .. twin, function()
+    it("are decoded in the other byte order to the same samples: " .. twin, function()
       if fixtures.missing then pending(fixtures.missing) end
       local wanted = fixtures.named("quipper/" .. twin)
       local rec <close> = assert(perfev.open(fixtures.path("big-endian/" .. twin .. ".be")))
@@ -111,7 +111,7 @@ describe("recordings that others made", function()
     end)
   end
 
-  it("end with a reason, and in bounded memory, where they are hostile", function()
+  it("that are hostile end with a cause, in bounded memory", function()
     if fixtures.missing then pending(fixtures.missing) end
     local n = 0
     local list = io.popen("ls " .. fixtures.path "finds/")
@@ -175,7 +175,7 @@ local function both(f)
   for _, endian in ipairs { "little", "big" } do f(recording(endian), endian) end
 end
 
-describe("what was lost, of a recording", function()
+describe("the count of lost records in a recording", function()
   -- { misc =, time =, lost = } of LOST_SAMPLES -> lost, lost_samples
   local function losses(list, fields)
     local out = {}
@@ -197,24 +197,24 @@ describe("what was lost, of a recording", function()
     return out[1].lost, out[1].lost_samples
   end
 
-  it("is what LOST records say, where nothing was read at the end", function()
+  it("is that of LOST records if no count was read at the end", function()
     assert.same({ 7, 0 }, { losses({}, attr) })
   end)
 
-  it("is the kernel's count of each event that perf read at the end, which has the LOST records' in it", function()
+  it("is the kernel's count for each event, which includes the LOST records", function()
     assert.same({ 12, 0 }, { losses({ { lost = 10 }, { lost = 2 } }, attr) })
   end)
 
-  it("is by the hardware where the kernel itself wrote LOST_SAMPLES", function()
+  it("is that of the hardware if the kernel itself wrote LOST_SAMPLES", function()
     assert.same({ 7, 9 }, { losses({ { lost = 9, time = 5 } }, attr) })
     assert.same({ 10, 9 }, { losses({ { lost = 9, time = 5 }, { lost = 10 } }, attr) })
   end)
 
-  it("is not what a BPF filter dropped", function()
+  it("does not include records that a BPF filter dropped", function()
     assert.same({ 7, 0 }, { losses({ { lost = 100, misc = 1 << 15 } }, attr) })
   end)
 
-  it("is told apart by read_format where records have no time", function()
+  it("is assigned by read_format if records have no time", function()
     local timeless = { sample_type = { "ip", "tid", "identifier" }, sample_id_all = true }
     assert.same({ 7, 9 }, { losses({ { lost = 9 } }, timeless) })
     timeless.read_format = { "id", "lost" }
@@ -223,7 +223,7 @@ describe("what was lost, of a recording", function()
 end)
 
 describe("a recording", function()
-  it("is read in both byte orders to the same values", function()
+  it("is decoded to the same values in both byte orders", function()
     local first
     both(function(built, endian)
       local lines, why = perfdata.lines(built:file(features_of(built)))
@@ -237,7 +237,7 @@ describe("a recording", function()
     assert.equal("cycles sample ip=0x64 pid=7 tid=8 time=100 cpu=1", cut)
   end)
 
-  it("comes in order of time, across the CPUs of a round", function()
+  it("is read in the order of time, across the CPUs of a round", function()
     both(function(built)
       local rec <close> = perfdata.open(built:file(features_of(built)))
       local times, last = {}, 0
@@ -252,7 +252,7 @@ describe("a recording", function()
     end)
   end)
 
-  it("comes in the file's order when that is asked for", function()
+  it("is read in the file's order with ordered = false", function()
     local built = recording()
     local rec <close> = perfdata.open(built:file(), nil, { ordered = false })
     local last, backwards = 0, 0
@@ -277,7 +277,7 @@ describe("a recording", function()
     end)
   end)
 
-  it("tells what its recorder wrote about itself", function()
+  it("returns the facts of its recorder", function()
     both(function(built)
       for _, chunk in ipairs { false, 100 } do
         local bytes = chunk and built:pipe(features_of(built)) or built:file(features_of(built))
@@ -296,7 +296,7 @@ describe("a recording", function()
     end)
   end)
 
-  it("has a comm for tasks that are long gone, and marks what was synthesised", function()
+  it("has a comm for ended tasks, and marks synthesised records", function()
     local built = recording()
     local comms, marked = {}, {}
     local rec <close> = perfdata.open(built:file())
@@ -308,7 +308,7 @@ describe("a recording", function()
     assert.same({ "mmap2", "comm" }, marked)
   end)
 
-  it("closes a view when the next record is asked for, and when it is closed itself", function()
+  it("closes a view at the next record, and when it is closed itself", function()
     local rec = perfdata.open(recording():file())
     local next_record = rec:records { user = false }
     local kept = next_record()
@@ -323,7 +323,7 @@ describe("a recording", function()
     assert.is_true(rec:totals().records >= 3)
   end)
 
-  it("is read once: a second loop goes on where the first was left, and one behind the end is told so", function()
+  it("is read once: a second loop continues, and a loop after the end is refused", function()
     local rec <close> = perfdata.open(recording():file())
     local first, rest, whole = 0, 0, 0
     for _ in perfdata.open(recording():file()):records { user = false } do whole = whole + 1 end
@@ -345,7 +345,7 @@ describe("a recording", function()
     assert.equal(1, n)
   end)
 
-  it("gives its descriptor back", function()
+  it("closes its descriptor", function()
     local hooks, open = perfdata.hooks(recording():file())
     perfev.hooks.with(hooks, function()
       local rec <close> = assert(perfev.open("x"))
@@ -355,7 +355,7 @@ describe("a recording", function()
     assert.is_nil(next(open))
   end)
 
-  it("keeps attrs of any size, old and to come", function()
+  it("accepts attrs of any size, old and new", function()
     for _, size in ipairs { 64, 72, 80, 96, 112, 128, 136, 144, 200 } do
       local built = perfdata.new { events = { { attr = attr, ids = { 1 }, size = size } } }
       built:add(sample(1, 5))
@@ -364,7 +364,7 @@ describe("a recording", function()
     end
   end)
 
-  it("ends a record where the kernel ended it, when its size is too large", function()
+  it("ends a record with its content if its size is too large", function()
     local narrow = { sample_type = { "time", "identifier" }, sample_id_all = true }
     local wide = { sample_type = { "tid", "time", "identifier" }, sample_id_all = true }
     local built = perfdata.new { events = { { attr = narrow, ids = { 5 } }, { attr = wide, ids = { 6 } } } }
@@ -382,7 +382,7 @@ describe("a recording", function()
     assert.same({ 0, 0 }, { rec:totals().unknown_id, rec:totals().malformed })
   end)
 
-  it("of an unknown id has no event, and counts it", function()
+  it("counts records of an unknown id, and gives them no event", function()
     local built = recording()
     built:add(string.pack("=I4I2I2I8", 9, 0, 88, 99) .. ("\0"):rep(72))
     local rec <close> = perfdata.open(built:file())
@@ -391,7 +391,7 @@ describe("a recording", function()
     assert.same({ 1, 1 }, { none, rec:totals().unknown_id })
   end)
 
-  it("whose samples cannot be told apart does not guess", function()
+  it("with indistinguishable samples reports that, and does not guess", function()
     local plain = { sample_type = { "ip", "time" } }
     local built = perfdata.new { events = { { attr = plain, ids = { 1 } } } }
     built:add { type = "sample", ip = 5, time = 6 }
@@ -402,7 +402,7 @@ describe("a recording", function()
     assert.equal(1, rec:totals().ambiguous)
   end)
 
-  it("gives types that we do not know by number and bytes", function()
+  it("returns unknown types by number and bytes", function()
     local built = recording()
     built:add(string.pack("=I4I2I2", 60, 0, 16) .. "12345678")
     built:user(87, "new tool")
@@ -440,7 +440,7 @@ describe("a recording", function()
     return built, expected
   end
 
-  it("with rounds that are longer than the window is put in order from the file", function()
+  it("with rounds longer than the window is ordered by rereading the file", function()
     for _, rounds in ipairs { 1, 2, 5 } do
       local built, expected = long_rounds(rounds)
       for _, window in ipairs { 65536, 100000 } do
@@ -457,7 +457,7 @@ describe("a recording", function()
     end
   end)
 
-  it("in a pipe, without FINISHED_ROUND, is put in order within a window, and says so", function()
+  it("in a pipe without FINISHED_ROUND is ordered within a window, and reports it", function()
     local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
     local n = 3000
     for i = 1, n do built:add(sample(1, 1000 + (i % 2 == 0 and i or i + 50))) end
@@ -473,7 +473,7 @@ describe("a recording", function()
     assert.matches("no FINISHED_ROUND marks", rec.warnings[1])
   end)
 
-  it("hands out a record that comes too late for its round, and counts it", function()
+  it("delivers a record that is too late for its round, and counts it", function()
     local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
     for _, time in ipairs { 100, 200 } do built:add(sample(1, time)) end
     built:round():add(sample(1, 300)):round():add(sample(1, 50)):round():add(sample(1, 400))
@@ -484,7 +484,7 @@ describe("a recording", function()
     assert.equal(1, rec:totals().late)
   end)
 
-  it("comes in the file's order where times are equal", function()
+  it("keeps the file's order of records with equal times", function()
     local built = perfdata.new { events = { { attr = attr, ids = { 1 } } } }
     for ip = 1, 40 do built:add(sample(1, ip % 3 == 0 and 50 or 60 - ip % 2 * 10, ip)) end
     local last, n = {}, 0
@@ -496,7 +496,7 @@ describe("a recording", function()
     assert.equal(40, n)
   end)
 
-  it("is put in order as a sort does that keeps equals, whatever the CPUs, their bursts and the events", function()
+  it("is ordered as by a stable sort, for random CPUs, bursts and events", function()
     math.randomseed(7)
     local built = perfdata.new { events = { { attr = attr, ids = { 1, 2 } }, { attr = attr, ids = { 3 } } } }
     local wanted, round = {}, 0
@@ -524,7 +524,7 @@ describe("a recording", function()
     assert.equal(0, rec:totals().late)
   end)
 
-  it("passes over AUX data by their size", function()
+  it("skips AUX data by their size", function()
     for _, how in ipairs { { 5000 }, { 5000, 5 }, { 3 << 20 }, { 3 << 20, 4096 } } do
       local size, chunk = how[1], how[2]
       local built = recording()
@@ -538,7 +538,7 @@ describe("a recording", function()
     end
   end)
 
-  it("tells types of tools by name, decoded", function()
+  it("decodes the records of tools, and returns their types by name", function()
     local built = recording()
     built:user(73, built:pack("I8I8c16", 1, 7, "sleep"))
     built:user(74, built:pack("I2I2I2I2", 0, 2, 0, 5))
@@ -597,7 +597,7 @@ local function but_compressed(lines)
 end
 
 describe("compressed records", function()
-  it("may span chunks in any way, and hold what was packed", function()
+  it("can span chunks at any byte, and keep their content", function()
     local wanted = perfdata.lines(recording("little"):file(features_of(recording("little"))))
     for _, cut in ipairs { 1, 7, 100, 60000 } do
       for _, number in ipairs { 81, 83 } do
@@ -612,7 +612,7 @@ describe("compressed records", function()
     end
   end)
 
-  it("that end inside of a record say so", function()
+  it("that end inside of a record are reported", function()
     local built = compressed(100, 81)
     table.remove(built.records)
     table.remove(built.records)
@@ -620,7 +620,7 @@ describe("compressed records", function()
     assert.matches("the compressed data at 0x%x+ ends inside a record", why)
   end)
 
-  it("that are none end the reading there", function()
+  it("that are not zstd end the reading there", function()
     local built = recording("little")
     built:user(81, "no zstd frame at all")
     built:add(sample(11, 9999))
@@ -629,7 +629,7 @@ describe("compressed records", function()
     assert.matches("the compressed record at 0x%x+: zstd: ", why)
   end)
 
-  it("may not hold records that bytes follow, or packed ones", function()
+  it("must not contain compressed records or records with trailing bytes", function()
     for _, number in ipairs { 66, 71, 81, 83 } do
       local built = recording("little")
       local inner = built:pack("I4I2I2I8", number, 0, 16, 0)
@@ -639,7 +639,7 @@ describe("compressed records", function()
     end
   end)
 
-  it("that hold more than a recorder's buffer are refused, in bounded memory", function()
+  it("that exceed a recorder's buffer are refused, in bounded memory", function()
     -- 64 KiB that inflate to 2 GiB: records of 0x808 bytes of an unknown type
     local bomb = FRAME .. block(1, 128 << 10, "\8"):rep(16000)
     for _, feature in ipairs { false, string.pack("<I4I4I4I4I4", 1, 1, 1, 1, 1 << 20) } do
@@ -662,7 +662,7 @@ end)
 -- ---- damaged ----
 
 describe("a damaged recording", function()
-  it("loses no record to a cut behind it", function()
+  it("loses no record before a cut", function()
     local built = recording()
     local empty = perfdata.new { events = { { attr = attr, ids = { 11, 12 } }, { attr = other, ids = { 21 } } } }
     local at, ends = #empty:file(), {}
@@ -682,7 +682,7 @@ describe("a damaged recording", function()
     end
   end)
 
-  it("of a recorder that was killed is read to its end, and says so", function()
+  it("of a killed recorder is read to its end, and reported", function()
     both(function(built)
       local bytes = built:file()
       -- The size of its records comes last, as do the features that its first header promises.
@@ -695,7 +695,7 @@ describe("a damaged recording", function()
     end)
   end)
 
-  it("without records but with features is no killed recorder's", function()
+  it("without records but with features is not a killed recorder's", function()
     local built = perfdata.new { events = { { attr = { sample_type = { "ip" } } } } }
     local rec <close> = perfdata.open(built:file(features_of(built)))
     assert.equal("host", rec.header.hostname)
@@ -703,7 +703,7 @@ describe("a damaged recording", function()
     assert.is_nil(rec:records()())
   end)
 
-  it("with any one byte changed ends, in bounds", function()
+  it("with any one byte changed ends, within bounds", function()
     math.randomseed(20261121)
     both(function(built)
       local bytes = built:file(features_of(built))
@@ -727,7 +727,7 @@ describe("a damaged recording", function()
     end)
   end)
 
-  it("passes over a record that is too small for its type, and tells it", function()
+  it("skips a record that is too small for its type, and reports it", function()
     local fields = { sample_type = { "ip", "tid" } }
     for _, trailer in ipairs { 0, 8 } do
       fields.sample_id_all = trailer > 0
@@ -754,7 +754,7 @@ describe("a damaged recording", function()
     end
   end)
 
-  it("says what stands in the place of a head", function()
+  it("with a wrong header is refused with the cause", function()
     local bytes = recording():file()
     for text, wanted in pairs {
       [""] = "empty: file cut short at 0x0",
@@ -777,7 +777,7 @@ describe("a damaged recording", function()
     assert.matches("does not begin", (select(2, perfev.open("/dev/zero"))))
   end)
 
-  it("gives the first of two events an id that both claim", function()
+  it("assigns an id that two events claim to the first", function()
     local built = perfdata.new { events = { { attr = attr, ids = { 1 }, name = "a" } } }
     built:add(sample(1, 5))
     built.events[2] = { ids = { 1 }, bytes = built.events[1].bytes, name = "b" }
@@ -788,7 +788,7 @@ describe("a damaged recording", function()
 end)
 
 describe("perfev.open", function()
-  it("raises on an option that it does not know, with the nearest", function()
+  it("refuses unknown options, with the nearest one", function()
     assert.error_matches(function() perfev.open("x", { windw = 1 }) end, "did you mean 'window'?", 1, true)
     assert.error_matches(function() perfev.open() end, "a path, or \"-\"", 1, true)
     local rec <close> = perfdata.open(recording():file())
@@ -798,7 +798,7 @@ describe("perfev.open", function()
     assert.error_matches(function() rec:records { types = { 64 } } end, "unknown record type '64'", 1, true)
   end)
 
-  it("passes over the types that are not asked for, and knows the tasks that these tell of all the same", function()
+  it("skips types that are not requested, but uses them for the names of tasks", function()
     for _, endian in ipairs { "little", "big" } do
       local rec <close> = perfdata.open(recording(endian):file())
       local seen, users = {}, 0

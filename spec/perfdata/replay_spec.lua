@@ -63,7 +63,7 @@ local function line(r)
 end
 
 describe("a session with an input", function()
-  it("gives a recording's samples to the callbacks of its events, in the order of time", function()
+  it("delivers the samples to the callbacks of their events, in the order of time", function()
     local s, lines = session(), {}
     local function keep(r) lines[#lines + 1] = line(r) end
     s:event { "cs", sample = keep }
@@ -75,7 +75,7 @@ describe("a session with an input", function()
     assert.equal(8, s:totals().records)
   end)
 
-  it("gives the event \"*\" each sample, whatever it is of", function()
+  it("delivers every sample to the event \"*\"", function()
     local s, lines = session(), {}
     local ev = s:event { "*", sample = function(r) lines[#lines + 1] = line(r) end }
     assert.is_true(s:run())
@@ -94,14 +94,14 @@ describe("a session with an input", function()
     assert.equal(6, heard)
   end)
 
-  it("gives \"sched:*\" no sample of another subsystem", function()
+  it("delivers no sample of another subsystem to \"sched:*\"", function()
     local s, heard = session(), 0
     s:event { "sched:*", sample = function() heard = heard + 1 end }
     assert.is_nil((s:run()))
     assert.equal(0, heard)
   end)
 
-  it("knows its events by each name that rec.events gives them", function()
+  it("accepts each event name from rec.events", function()
     local names = { "my one", "cpu/event=0x3c,umask=1/P", "a,b", "2:0x174", "{x", "cpu-clock/time=0,max-stack=3/" }
     local events = {}
     for i, name in ipairs(names) do
@@ -122,7 +122,7 @@ describe("a session with an input", function()
     end
   end)
 
-  it("reads the other byte order alike", function()
+  it("reads the other byte order to the same values", function()
     local seen = {}
     for _, endian in ipairs { "little", "big" } do
       local s, ips = session(whole { endian = endian }), {}
@@ -147,14 +147,14 @@ describe("a session with an input", function()
     assert.same({ 0, 2 }, { opened, n })
   end)
 
-  it("takes the first alternative that the recording has, modifiers aside", function()
+  it("selects the first alternative in the recording, regardless of modifiers", function()
     local s, n = session(), 0
     s:event { "instructions | cpu-clock:k", sample = function() n = n + 1 end }
     assert.is_true(s:run())
     assert.equal(2, n)
   end)
 
-  it("goes by modifiers where two recorded events are of one name, and takes both without", function()
+  it("selects by modifiers among recorded events of one name, and all without modifiers", function()
     local function counted(text)
       local b = perfdata.new { events = {
         { ids = { 11 }, attr = attr { type = 1, config = 2, exclude_kernel = true }, name = "page-faults:u" },
@@ -172,7 +172,7 @@ describe("a session with an input", function()
       { counted "page-faults:u", counted "page-faults:k", counted "page-faults", counted "faults" })
   end)
 
-  it("finds the counter of each kind of cores by its common name, and modifiers as PMUs have them", function()
+  it("selects counters of all kinds of cores by a common name, and by PMU modifiers", function()
     local b = perfdata.new { events = {
       { ids = { 11 }, attr = attr { type = 0, config = 4 << 32 }, name = "cpu_core/cycles/P" },
       { ids = { 12 }, attr = attr { type = 0, config = 10 << 32 }, name = "cpu_atom/cycles:ppp/" },
@@ -191,14 +191,14 @@ describe("a session with an input", function()
       counted "cpu_atom/cycles/", counted "cpu_core/cycles/u", counted "instructions" })
   end)
 
-  it("reads a list as an event each", function()
+  it("accepts a list as one event for each element", function()
     local s, names = session(), {}
     s:event { "faults,cs", sample = function(r) names[r.event.name] = (names[r.event.name] or 0) + 1 end }
     assert.is_true(s:run())
     assert.same({ faults = 2, cs = 2 }, names)
   end)
 
-  it("calls every event's callback when two are of the same recorded one, each with its own event", function()
+  it("calls the callback of each declaration of one recorded event, with its own event", function()
     local s, names = session(), {}
     for _, name in ipairs { "one", "two" } do
       s:event { "faults", name = name, sample = function(r) names[#names + 1] = r.event.name end }
@@ -207,7 +207,7 @@ describe("a session with an input", function()
     assert.same({ "one", "two", "one", "two" }, names)
   end)
 
-  it("gives each its own when two of one name were declared and recorded, and one all of them", function()
+  it("assigns events of the same name in order, and all of them to a single declaration", function()
     local b = perfdata.new { events = {
       { ids = { 11 }, attr = attr { type = 1, config = 2 }, name = "page-faults" },
       { ids = { 12 }, attr = attr { type = 1, config = 2 }, name = "page-faults" },
@@ -229,14 +229,14 @@ describe("a session with an input", function()
       { heard "page-faults", heard("page-faults", "faults"), heard("page-faults", "page-faults", "page-faults") })
   end)
 
-  it("tells an event without a name of its own of every event's tasks", function()
+  it("delivers the records of every event's tasks to an event without a name", function()
     local s, lines = session(), {}
     s:event { comm = function(r) lines[#lines + 1] = r.type end, record = function(r) lines[#lines + 1] = r.type end }
     assert.is_true(s:run())
     assert.same({ "comm", "fork" }, lines)
   end)
 
-  it("says once which event is not there, and goes on with the others", function()
+  it("reports an event missing in the recording once, and continues with the others", function()
     local s, said = session()
     local n = 0
     s:event { "major-faults", sample = function() n = n + 1 end }
@@ -247,7 +247,7 @@ describe("a session with an input", function()
     assert.matches("event 'major%-faults'", said[1])
   end)
 
-  it("marks what the recorder synthesised of what was there before", function()
+  it("marks records that the recorder synthesised", function()
     local b = build {}
     table.insert(b.records, 1, b.encode { type = "comm", pid = 5, tid = 5, comm = "before" })
     local s, seen = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
@@ -256,7 +256,7 @@ describe("a session with an input", function()
     assert.same({ "before true", "worker nil" }, seen)
   end)
 
-  it("marks what the recorder synthesised where the events' trailers differ", function()
+  it("marks synthesised records if the events' trailers differ", function()
     local bits = { "tid", "time", "identifier" }
     local b = perfdata.new { events = {
       { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true }, name = "cpu-clock" },
@@ -271,7 +271,7 @@ describe("a session with an input", function()
     assert.same({ "before true", "after nil" }, seen)
   end)
 
-  it("is refused when none of its events is there, and names those that are", function()
+  it("is refused if none of its events was recorded, with the recorded names", function()
     local s = session()
     s:event { "major-faults", sample = function() end }
     local ok, why, code = s:run()
@@ -294,7 +294,7 @@ describe("a session with an input", function()
     assert.same({ 1, 2, "tick", 3, 4, "tick", 5, "done" }, lines)
   end)
 
-  it("fires a timer once for each period that passed between two records", function()
+  it("fires a timer once for each period between two records", function()
     local s, ticks = session(), 0
     s:every("10ms", function() ticks = ticks + 1 end)
     s:event { fork = function() end, comm = function() end }
@@ -302,7 +302,7 @@ describe("a session with an input", function()
     assert.equal(8, ticks)
   end)
 
-  it("ends with the count, at false, at stop() and with done", function()
+  it("ends at count, at false and at stop(), and calls done", function()
     local ends = {
       count = function() return nil end,
       ["false"] = function(_, n) return n < 3 end,
@@ -321,7 +321,7 @@ describe("a session with an input", function()
     end
   end)
 
-  it("counts errors of callbacks, and ends at the first when it is strict", function()
+  it("counts errors of callbacks, and ends at the first with strict", function()
     for _, strict in ipairs { true, false } do
       local places = {}
       local s = session(nil, { strict = strict, on_error = function(_, where) places[#places + 1] = where end })
@@ -332,7 +332,7 @@ describe("a session with an input", function()
     end
   end)
 
-  it("switches an event off and on", function()
+  it("can disable and enable an event", function()
     local s, seen = session(), {}
     local faults = s:event { "faults", sample = function(r) seen[#seen + 1] = r.time // MS end }
     s:event { "cpu-clock", sample = function() faults:disable() end }
@@ -341,7 +341,7 @@ describe("a session with an input", function()
     assert.same({ 6 }, seen)
   end)
 
-  it("leaves off what is declared disabled, until it is enabled", function()
+  it("keeps events off that are declared disabled until enable()", function()
     local s, seen = session(), {}
     local faults = s:event { "faults", disabled = true, sample = function(r) seen[#seen + 1] = r.time // MS end }
     s:event { "cs", sample = function(r) if r.time == 5 * MS then faults:enable() end end }
@@ -358,7 +358,7 @@ describe("a session with an input", function()
       return b:file { [EVENT_DESC] = b:event_desc() }
     end
 
-    it("gives the rest of them to a callback that raised", function()
+    it("delivers the remaining samples to a callback that raised", function()
       local n, s = 0, session(many(100), { strict = false, on_error = function() end })
       s:event { "cpu-clock", fields = { "ip" }, sample = function(ip)
         n = n + 1
@@ -369,7 +369,7 @@ describe("a session with an input", function()
       assert.same({ 100, 33 }, { n, s:totals().callback_errors })
     end)
 
-    it("gives none behind the one in which it is switched off, and those from where it is on again", function()
+    it("delivers no sample while its event is disabled", function()
       local s, seen = session(many(100)), {}
       local clock
       s:every("49.5ms", function() clock:enable() end)
@@ -382,7 +382,7 @@ describe("a session with an input", function()
       assert.equal(100, seen[#seen])
     end)
 
-    it("fires timers between them, and begins and ends where the times that are selected do", function()
+    it("fires timers between samples, and starts and ends at the selected times", function()
       local s, seen = session(many(50), { from = 10 * MS, to = 20 * MS }), {}
       s:every("4ms", function() seen[#seen + 1] = "tick" end)
       s:event { "cpu-clock", sample = function(r) seen[#seen + 1] = r.ip end }
@@ -391,7 +391,7 @@ describe("a session with an input", function()
     end)
   end)
 
-  it("is closed, used by another and collected from its callbacks, and lives on where it should", function()
+  it("can be closed, run another session and collect garbage in its callbacks", function()
     local s, other, n, m = session(), session(), 0, 0
     other:event { "cs", sample = function() m = m + 1 end }
     s:event { "faults", sample = function(r)
@@ -410,7 +410,7 @@ describe("a session with an input", function()
       function() return session():start() end)))
   end)
 
-  it("says of what is asked of a kernel that its events are as they were recorded", function()
+  it("refuses requests to the kernel, because its events are recorded", function()
     local s, answers = session(), {}
     local ev
     ev = s:event { "cpu-clock", sample = function()
@@ -424,7 +424,7 @@ describe("a session with an input", function()
     end
   end)
 
-  it("finds out a record that was kept, and keeps what was copied", function()
+  it("invalidates a record after its callback, and keeps copies", function()
     local s, kept, copies = session(), nil, {}
     s:event { "faults,cs", sample = function(r)
       if kept then assert.error_matches(function() return kept.time end, "record used after its callback") end
@@ -435,7 +435,7 @@ describe("a session with an input", function()
     for i, ms in ipairs { 2, 3, 5, 6 } do assert.equal(ms * MS, copies[i].time) end
   end)
 
-  it("finds out a record that is used after its loop has ended, or has closed the session", function()
+  it("invalidates a record after its loop, and when the session is closed", function()
     local stale = "record used after its callback"
     local function read(r) return function() return r.comm end end
     local function first(leave)
@@ -452,7 +452,7 @@ describe("a session with an input", function()
     first()
   end)
 
-  it("goes on where it was when it is dispatched in pieces, timers among them", function()
+  it("continues at its place if it is dispatched in pieces, timers included", function()
     local s, lines = session(), {}
     s:event { "cpu-clock,cs,faults", sample = function(r) lines[#lines + 1] = r.ip & 15 end }
     s:event { "cs", sample = function() lines[#lines + 1] = "cs" end }
@@ -473,7 +473,7 @@ describe("a session with an input", function()
     assert.is_true(rounds >= 8)
   end)
 
-  it("looks for an end in bounded time, though nobody hears what it reads", function()
+  it("checks for its end in bounded time, even without listeners", function()
     local b, looked = build { samples = 0 }, 0
     local t = { type = "sample", ip = 1, period = 1, pid = 7, tid = 7, time = MS, cpu = 0, identifier = 13 }
     local one = b.encode(t)
@@ -488,7 +488,7 @@ describe("a session with an input", function()
     assert.is_true(s:totals().records < 20000)
   end)
 
-  it("gives its records one by one", function()
+  it("returns its records one by one", function()
     local s, lines = session(), {}
     s:event { "cs" }
     for r in s:records() do lines[#lines + 1] = line(r) end
@@ -496,7 +496,7 @@ describe("a session with an input", function()
     assert.is_true(s.finished)
   end)
 
-  it("delivers what is whole of a damaged recording, calls done, and has failed with the byte", function()
+  it("delivers the whole records of a damaged file, calls done, and fails with the byte", function()
     local bytes = build { samples = 6 }
     bytes:add(string.pack("I4I2I2", 9, 0, 4)) -- shorter than its own header
     local s = session(bytes:file { [EVENT_DESC] = bytes:event_desc() })
@@ -509,7 +509,7 @@ describe("a session with an input", function()
     assert.same({ 2, 1 }, { n, done })
   end)
 
-  it("says what is no recording", function()
+  it("refuses a file that is not a recording", function()
     local s = session("this is no recording, although it is long enough for one: " .. ("x"):rep(200))
     s:event { "faults", sample = function() end }
     local ok, why = s:run()
@@ -517,7 +517,7 @@ describe("a session with an input", function()
     assert.matches("^cannot open the recording .*\n  try: a file that perf record wrote$", why)
   end)
 
-  it("takes of a list what is there, and says what is not", function()
+  it("accepts the recorded part of a list, and reports the missing part", function()
     local function heard(text)
       local s, said = session()
       local n = 0
@@ -532,7 +532,7 @@ describe("a session with an input", function()
     assert.same({ n }, { heard "cs,major-faults | cs" }) -- whole records come first
   end)
 
-  it("says what records nobody asked for when it was made", function()
+  it("reports which requested records the recording does not have", function()
     local function said_of(bytes, spec)
       local s, said = session(bytes)
       s:event(spec)
@@ -596,7 +596,7 @@ describe("a session with an input", function()
     assert.equal("cpu-clock: another event of it wants other frames: both get all of them", said[1])
   end)
 
-  it("has where a sample was taken for its stack, if no call chains were recorded, and says so", function()
+  it("uses the sample's address as a stack without call chains, and reports it", function()
     local seen, said = stacks_of { "page-faults", callchain = true }
     assert.same({ "1: 31" }, seen)
     assert.same({ "page-faults: recorded without call chains: a stack is its first frame alone\n"
@@ -642,7 +642,7 @@ describe("a session with an input", function()
     return seen
   end
 
-  it("delivers a leader's sample as one of each event whose count grew, with the growth as its period", function()
+  it("splits a leader's sample into one for each event with a larger count", function()
     local rows = { { 7, 100, 3, 0 }, { 7, 205, 3, 0 }, { 7, 305, 4, 9 } }
     local wanted = { "1 cpu-clock 100 1 3", "1 page-faults 3 1 3", "2 cpu-clock 105 2 3", "3 cpu-clock 100 3 3",
                      "3 page-faults 1 3 3", "3 cs 9 3 3" }
@@ -653,7 +653,7 @@ describe("a session with an input", function()
     end
   end)
 
-  it("counts what a group's members grew by in an aggregator", function()
+  it("sums the growth of a group member's count in an aggregator", function()
     local s = session(read_by_leader { { 7, 100, 3, 0 }, { 7, 205, 3, 0 }, { 7, 305, 5, 9 } })
     local sum = perfev.sum { value = "period", by = "tid" }
     s:event { "page-faults", sample = sum }
@@ -661,18 +661,18 @@ describe("a session with an input", function()
     assert.equal(5, sum:get(7))
   end)
 
-  it("takes the growth of an inherited group's counts for each thread", function()
+  it("computes the growth of an inherited group's counts per thread", function()
     local rows = { { 7, 100, 3, 0 }, { 8, 100, 2, 0 }, { 7, 200, 4, 0 }, { 8, 200, 2, 0 } }
     assert.same({ "1 cpu-clock 100 1 3", "1 page-faults 3 1 3", "2 cpu-clock 100 2 3", "2 page-faults 2 2 3",
                   "3 cpu-clock 100 3 3", "3 page-faults 1 3 3", "4 cpu-clock 100 4 3" },
       parts_of(read_by_leader(rows, { inherit = true })))
   end)
 
-  it("passes over a group's counts of events that the recording does not have", function()
+  it("ignores counts of events that the recording does not have", function()
     assert.same({ "1 cpu-clock 100 1 3" }, parts_of(read_by_leader({ { 7, 100, 3, 5 } }, { ids = { 1, 77, 78 } })))
   end)
 
-  it("says of an event that was counted alone where its counts are", function()
+  it("reports where the counts of an event without samples are", function()
     local function said_of(leads)
       local b = perfdata.new { events = {
         { ids = { 1 }, name = "cpu-clock", attr = attr { type = 1, config = 0, sample_period = leads and 1 or 0,
@@ -696,7 +696,7 @@ describe("a session with an input", function()
       .. "  its counts are in 'stat' records, which perfl dump shows" }, said_of(false))
   end)
 
-  it("says of which side there is more than an event asks for", function()
+  it("reports records of a side that an event does not ask for", function()
     local function said_of(spec)
       local s, said = session(with_chains())
       spec.sample = function() end
@@ -711,7 +711,7 @@ describe("a session with an input", function()
     assert.equal("nothing", said_of { "cpu-clock:uk" })
   end)
 
-  it("tells of damaged records the first ten, and of the others with -v", function()
+  it("reports the first ten damaged records, and the others with -v", function()
     local b = build {}
     for i = 1, 14 do -- a chain that leads past its record
       b:add(string.pack("=I4I2I2i8i8", 9, 2, 24, 11, i))
@@ -748,7 +748,7 @@ describe("a session with an input", function()
   end)
 end)
 
-describe("of a recording", function()
+describe("selection in a recording:", function()
   local CPU_OF, COMM_OF = { [7] = 0, [8] = 1, [9] = 1 }, { [7] = "worker", [8] = "a-helper", [9] = "a-helper2" }
 
   -- Samples of three processes in turn, 1 to 9 ms; COMM records come first; times have microseconds.
@@ -782,7 +782,7 @@ describe("of a recording", function()
     return list
   end
 
-  it("the records of CPUs, processes, threads and names are selected, all of them at once", function()
+  it("CPUs, processes, threads and names can be combined", function()
     assert.same({ 1, 4, 7 }, ips { cpus = "0" })
     assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, 9 }, ips { cpus = "0-3" })
     assert.same({ 2, 3, 5, 6, 8, 9 }, ips { pid = { 9, 8 } })
@@ -794,7 +794,7 @@ describe("of a recording", function()
     assert.same({}, ips { cpus = "0", pid = 9 })
   end)
 
-  it("times are selected as they are printed, from the first sample on, and in parts of the whole", function()
+  it("times can be absolute, relative to the first sample, or a percentage", function()
     assert.same({ 3, 4 }, ips { from = "0.003001", to = "0.004001" })
     assert.same({ 3 }, ips { from = "0.003001", to = "0.0040014" })
     assert.same({ 3, 4 }, ips { from = 3 * MS + 1500, to = 4 * MS + 1500 })
@@ -804,7 +804,7 @@ describe("of a recording", function()
     assert.same({}, ips { from = "1" })
   end)
 
-  it("a session hears side-band records by the same rule, and knows names from those that it does not hear", function()
+  it("side-band records are selected by the same rule, but all of them name tasks", function()
     local s, lines = session(three(), { pid = 8, from = 0 }), {}
     s:event { "cpu-clock", comm = function(r) lines[#lines + 1] = r.comm end }
     assert.is_true(s:run())
@@ -812,7 +812,7 @@ describe("of a recording", function()
     assert.same({ 2, 5, 8 }, ips { pid = 8, from = "0.001" })
   end)
 
-  it("timers are not due outside of the selected times", function()
+  it("timers fire only within the selected times", function()
     local s, ticks, n = session(three(), { from = "+2ms", to = "+5ms" }), 0, 0
     s:every("1ms", function() ticks = ticks + 1 end)
     s:event { "cpu-clock", sample = function() n = n + 1 end }
@@ -820,7 +820,7 @@ describe("of a recording", function()
     assert.same({ 4, 3 }, { n, ticks })
   end)
 
-  it("nothing is selected by what it does not say", function()
+  it("a record without the field is not selected", function()
     local b = perfdata.new { events = {
       { ids = { 11 }, name = "cpu-clock",
         attr = { type = 1, config = 0, sample_type = { "ip", "tid", "identifier" }, sample_id_all = true } },
@@ -841,7 +841,7 @@ describe("of a recording", function()
     assert.matches("^from 10", why)
   end)
 
-  it("selections that cannot be are refused", function()
+  it("invalid selections are refused", function()
     assert.error_matches(function() perfev.session { from = "1" } end, "from without input")
     assert.error_matches(function() perfev.session { input = "x", from = "3", to = "2" } end, "from is later than to")
     assert.error_matches(function() perfev.session { input = "x", from = "soon" } end, "time 'soon': expected seconds")
@@ -849,7 +849,7 @@ describe("of a recording", function()
     assert.error_matches(function() perfev.session { input = "x", pid = "self" } end, "the recorded process is another")
   end)
 
-  it("a listener without an event of its own hears once what several events were asked to tell", function()
+  it("a listener without an event receives a record once that several events recorded", function()
     local b = perfdata.new { events = {
       { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
       { ids = { 12 }, attr = attr { type = 1, config = 3, comm = true, task = true }, name = "context-switches" },
@@ -865,7 +865,7 @@ describe("of a recording", function()
     assert.same({ "of11", "cs of12" }, lines)
   end)
 
-  it("an event for side-band records that was itself recorded hears its own", function()
+  it("a recorded event for side-band records receives its own", function()
     local b = perfdata.new { events = {
       { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
       { ids = { 12 }, attr = attr { type = 1, config = 9, comm = true }, name = "dummy" },
@@ -880,7 +880,7 @@ describe("of a recording", function()
     assert.same({ "of12" }, lines)
   end)
 
-  it("the machine that was recorded is known, and what its system calls are called", function()
+  it("the recorded machine and the names of its system calls are known", function()
     local ARCH, syscalls = 6, require "perfev.tracepoint.syscalls"
     for _, form in ipairs { "file", "pipe" } do
       local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 3 }, name = "cs" } } }
@@ -894,7 +894,7 @@ describe("of a recording", function()
       syscalls.name(0, "s390x") })
   end)
 
-  it("what the recording session left out is left out again, but for the events that kept it", function()
+  it("records that the recording session excluded stay excluded, unless an event kept them", function()
     local function recorded(text, as_pipe)
       local b = perfdata.new { events = {
         { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
@@ -925,7 +925,7 @@ describe("of a recording", function()
     assert.same({ { 1, 3, 4, 6, 7 }, 4 }, { heard(recorded(SAID, true)) })
   end)
 
-  it("a task that nobody named has its number for a name", function()
+  it("a task without a name is named by its number", function()
     local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
     b:add { type = "sample", pid = 41, tid = 42, time = MS, cpu = 0, ip = 1, period = 1, identifier = 11 }
     local s, comm = session(b:file { [EVENT_DESC] = b:event_desc() }, { comm = ":42" }), nil
@@ -936,7 +936,7 @@ describe("of a recording", function()
 end)
 
 describe("perfl -i", function()
-  it("profiles the cycles that perf record samples by itself, and calls them so", function()
+  it("profiles cycles as recorded by perf record, under their own name", function()
     local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 0, config = 0 }, name = "cycles:P" } } }
     b:add { type = "sample", pid = 7, tid = 7, time = MS, cpu = 0, ip = 1, period = 70, identifier = 11 }
     local path = spill(b:file { [EVENT_DESC] = b:event_desc() })
@@ -947,7 +947,7 @@ describe("perfl -i", function()
     assert.matches("^cycles: 1 in ", r.out)
   end)
 
-  it("profiles the one event that there is, and asks which of several", function()
+  it("profiles the only event, and asks for a choice between several", function()
     local function recorded(...)
       local b = perfdata.new { events = { ... } }
       b:add { type = "sample", pid = 7, tid = 7, time = MS, cpu = 0, ip = 1, period = 70, identifier = 11 }
@@ -969,7 +969,7 @@ describe("perfl -i", function()
     end
   end)
 
-  it("shows tasks and switches of which it is not said on which CPU", function()
+  it("prints tasks and switches without a CPU", function()
     local b = perfdata.new { events = { { ids = { 11 }, name = "dummy", attr = { type = 1, config = 9, comm = true,
       context_switch = true, sample_id_all = true, sample_type = { "tid", "time", "identifier" } } } } }
     local trailer = { pid = 7, tid = 7, time = MS, identifier = 11 }
@@ -993,21 +993,21 @@ describe("perfl -i", function()
 
   local CHUNK = "local n = 0 event{'faults', sample = function() n = n + 1 end} done(function() print(n) end)"
 
-  it("runs a script on a file and says what it read", function()
+  it("runs a script on a file and prints a summary", function()
     local r = run { run.perfl, "-i", spill(whole()), "-e", CHUNK }
     assert.equal("2\n", r.out)
     assert.matches("^perfl: 2 records, 0 lost, 0 late", r.err)
     assert.equal(0, r.code)
   end)
 
-  it("reads standard input, a pipe's recording too", function()
+  it("reads standard input, and a recording in pipe format", function()
     local b = build {}
     local path = spill(b:pipe { [EVENT_DESC] = b:event_desc() })
     local r = run("cat " .. path .. " | " .. run.quote(run.perfl) .. " -q -i - -e " .. run.quote(CHUNK))
     assert.same({ "2\n", "", 0 }, { r.out, r.err, r.code })
   end)
 
-  it("ends with status 1 after done when the recording is damaged", function()
+  it("exits with status 1 after done if the recording is damaged", function()
     local b = build {}
     b:add(string.pack("I4I2I2", 9, 0, 4))
     local r = run { run.perfl, "-q", "-i", spill(b:file { [EVENT_DESC] = b:event_desc() }), "-e", CHUNK }
@@ -1016,7 +1016,7 @@ describe("perfl -i", function()
     assert.equal(1, r.code)
   end)
 
-  it("refuses what is said to a kernel", function()
+  it("refuses options that need a live kernel", function()
     for _, words in ipairs { { "-a" }, { "--uid", "1" }, { "--cgroup", "/" }, { "-m", "1M" }, { "--", "true" } } do
       local r = run { run.perfl, "-i", "x", "-e", CHUNK, table.unpack(words) }
       assert.equal(2, r.code)
@@ -1024,7 +1024,7 @@ describe("perfl -i", function()
     end
   end)
 
-  it("ends at ^C, within a round of records, with what done says", function()
+  it("ends at ^C within a round of records, and runs done", function()
     local chunk = [[local n, pid = 0, require "perfev.core".pid()
       event { "faults", sample = function()
         n = n + 1
@@ -1037,7 +1037,7 @@ describe("perfl -i", function()
     assert.equal(2, r.signal)
   end)
 
-  describe("shows how far it is", function()
+  describe("progress is shown", function()
     -- A clock that goes on by 0.3 s whenever it is looked at, so that each round of records draws the line.
     local CLOCKED = [[local now, n = 0, 0
       perfev.hooks.set { clock = function() now = now + 300000000 return now end }
@@ -1055,7 +1055,7 @@ describe("perfl -i", function()
 
     local LINE = "\r%d+%% of %d+ KiB, [%d,]+ records/s, %d+ s left\27%[K"
 
-    it("in a line that is drawn again, and wiped before anything else is written", function()
+    it("in one line that is redrawn, and wiped before other output", function()
       local text = on_terminal ""
       local _, drawn = text:gsub(LINE, "")
       assert.is_true(drawn >= 3)
@@ -1064,7 +1064,7 @@ describe("perfl -i", function()
       assert.is_falsy(text:find(LINE .. "[^\r]"))
     end)
 
-    it("without a part of the whole where that is not known", function()
+    it("without a percentage if the size is unknown", function()
       local b = build { samples = 6000 }
       local path = spill(b:pipe { [EVENT_DESC] = b:event_desc() })
       local text = on_terminal("", "cat " .. path .. " |")
@@ -1072,7 +1072,7 @@ describe("perfl -i", function()
       assert.is_falsy(text:find("left", 1, true))
     end)
 
-    it("on a terminal alone, and not with -q", function()
+    it("on a terminal only, and not with -q", function()
       assert.is_falsy(on_terminal("| cat"):find("\27", 1, true))
       assert.is_falsy(on_terminal("-q"):find("\27", 1, true))
       assert.is_falsy(on_terminal("2> /dev/null"):find("\27", 1, true))
@@ -1082,7 +1082,7 @@ describe("perfl -i", function()
     end)
   end)
 
-  it("selects of the recording by perfl's options", function()
+  it("accepts perfl's options as selections", function()
     local path = spill(whole())
     local function count(...)
       local r = run { run.perfl, "-q", "-i", path, "-e", CHUNK, ... }
@@ -1096,7 +1096,7 @@ describe("perfl -i", function()
     assert.matches("^perfl: %-%-from without %-i\n  times select", r.err)
   end)
 
-  it("shows with --dry-run what would be heard", function()
+  it("prints its events and selections with --dry-run", function()
     local r = run { run.perfl, "-i", "x", "--dry-run", "-e", CHUNK }
     assert.matches("^target: the recording x\nevent faults", r.out)
     assert.equal(0, r.code)

@@ -24,7 +24,7 @@ after_each(function() perfev.hooks.clear() end)
 
 -- ---- the events of a run ----
 
--- Samples of both CPUs in rounds, of equal times too, and who they are of.
+-- Samples of both CPUs in rounds, some with equal times, and the names of their tasks.
 local function happenings(rounds)
   local ip = 0
   k:every("70ms", rounds or 4, function(round)
@@ -125,14 +125,14 @@ local function watch_writes()
 end
 
 describe("a recording", function()
-  it("replays in the order in which its records were delivered, ties of two CPUs included", function()
+  it("replays in the order of delivery, ties of two CPUs included", function()
     happenings()
     local heard = run {}
     assert.equal(160, #heard)
     assert.same(heard, read().lines)
   end)
 
-  it("of compressed records does so too", function()
+  it("with compression replays in the same order", function()
     happenings()
     local heard, s = run { compress = true }
     local there = read()
@@ -141,7 +141,7 @@ describe("a recording", function()
     assert.equal(there.header.compressed.mmap_len, s:totals().ring_bytes)
   end)
 
-  it("that nobody listens to has all records, which a reader puts in order", function()
+  it("without listeners has all records, which a reader puts in order", function()
     happenings()
     local heard, s = run { quiet = true }
     local there, sorted = read().lines, {}
@@ -154,7 +154,7 @@ describe("a recording", function()
     assert.same({ path = PATH, bytes = #k.files[PATH], samples = 160, parts = 1 }, s.recorded)
   end)
 
-  it("that nobody listens to is not ended by a count, which is told", function()
+  it("without listeners is not ended by a count, and that is reported", function()
     happenings()
     local said = {}
     k:with(function()
@@ -168,7 +168,7 @@ describe("a recording", function()
     assert.matches("^the count %(%-n%) is of records that callbacks get, and no event has one", said[1])
   end)
 
-  it("has the build ids of what was mapped, each name once and no guest's, whole or over the ring's end", function()
+  it("has the build ids of mapped files, each name once, but not of guests", function()
     local names = {}
     for i = 1, 300 do
       local name = ("/lib/%03d"):format(i)
@@ -196,7 +196,7 @@ describe("a recording", function()
     assert.same(names, found)
   end)
 
-  it("says that it has no build-ids of programs when libelf is not installed", function()
+  it("reports that program build ids are missing without libelf", function()
     local module, said = package.loaded["perfev.elf"], {}
     package.loaded["perfev.elf"] = nil
     package.preload["perfev.elf"] = function() error "not found" end
@@ -240,7 +240,7 @@ describe("a recording", function()
   end
 
   for _, way in ipairs { { "as it is" }, { "compressed", compress = 1 } } do
-    it("has no bit of a build id that its event did not ask for, " .. way[1], function()
+    it("has no build-id bits that its event did not request, " .. way[1], function()
       if way.compress and not pcall(require, "perfev.zstd") then pending "perfev.zstd is not built" end
       local nr = 0
       k:every("20ms", 25, function()
@@ -258,14 +258,14 @@ describe("a recording", function()
     end)
   end
 
-  it("keeps the build id of an event that asked for it", function()
+  it("keeps the build id of an event that requested it", function()
     local id = ("\xab"):rep(20)
     k:after("70ms", function() k:ring(0):push(map(1, { event = { build_id = true }, build_id = id })) end)
     run({ quiet = true }, { { "dummy", mmap = true, mmap2 = true, build_id = true, sample_period = 0 } })
     assert.same({ { misc = LEAKED, build_id = id, filename = map(1).filename } }, maps_of(PATH))
   end)
 
-  it("has what had to wait outside of its ring as it was delivered", function()
+  it("has records that waited outside of their ring in the order of delivery", function()
     local ip = 0
     k:every("2ms", 100, function()
       for i = 1, 30 do
@@ -303,7 +303,7 @@ describe("a recording", function()
     end)
   end
 
-  it("has the losses that the kernel told at the end alone, as perf record writes them", function()
+  it("has the losses reported only at the end, as perf record writes them", function()
     overflow()
     local _, s = run { buffer = "4K" }
     local stats, counts = s:totals(), {}
@@ -322,7 +322,7 @@ describe("a recording", function()
     assert.same({ { stats.lost, 0, 0, "cpu-clock", true } }, counts)
   end)
 
-  it("says of what was lost in a replay what was said live, to `lost` too", function()
+  it("reports the same losses in a replay as live, also to `lost`", function()
     overflow()
     local _, s = run { buffer = "4K" }
     local live, stats, told, ends = s:totals(), replayed(PATH)
@@ -333,7 +333,7 @@ describe("a recording", function()
     assert.equal(1, ends)
   end)
 
-  it("in which records of the session's own were lost alone has lost none", function()
+  it("that lost only the session's own records reports no other loss", function()
     k:after("70ms", function()
       for pid = 100, 199 do k:ring(0):push { type = "exit", pid = pid, tid = pid } end
     end)
@@ -346,7 +346,7 @@ describe("a recording", function()
     assert.equal(live.lost_own, stats.lost_own)
   end)
 
-  it("in parts has in each what was lost in it", function()
+  it("in parts has in each part its own losses", function()
     overflow()
     local _, s = run { buffer = "4K", switch_output = 1000 }
     local sum, parts = 0, 0
@@ -357,7 +357,7 @@ describe("a recording", function()
     assert.equal(s:totals().lost, sum)
   end)
 
-  it("has a record that came late where it was delivered", function()
+  it("has a late record in the place of its delivery", function()
     happenings()
     k:after("450ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 0xbad, time = k.now - 300000000 } end)
     local heard, s = run {}
@@ -365,7 +365,7 @@ describe("a recording", function()
     assert.same(heard, read().lines)
   end)
 
-  it("that nobody listens to has at its place what the kernel took its time to write", function()
+  it("without listeners has slowly written records in their place", function()
     -- written 6 ms after a younger one was, and rounds of a millisecond in between
     k:after("70ms", function() k:ring(1):push { type = "sample", pid = 11, ip = 1 } end)
     k:after("76ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 2, time = k.now - 7000000 } end)
@@ -391,7 +391,7 @@ describe("a recording", function()
     assert.equal(tonumber(heard[#heard]:match "%d+"), there.header.sample_time.last)
   end)
 
-  it("tells of the tasks that were there, before all else", function()
+  it("starts with the tasks that existed before", function()
     happenings()
     run {}
     local bytes = k.files[PATH]
@@ -409,7 +409,7 @@ describe("a recording", function()
     assert.same({ "eleven", "twelve" }, comms)
   end)
 
-  it("tells of BPF's programs that were there where samples may lead to them", function()
+  it("includes existing BPF programs if samples can lead to them", function()
     local function told(spec)
       k = new_kernel()
       k:tracepoint("a:b", 300, "int next")
@@ -425,7 +425,7 @@ describe("a recording", function()
     assert.is_nil(told { "cpu-clock:u", freq = 99 })
   end)
 
-  it("can be read after every write, whole or cut in its middle, and has what was there before", function()
+  it("can be read after every write, whole or cut, with the state before it", function()
     for _, compress in ipairs { false, 3 } do
       k = new_kernel()
       happenings()
@@ -456,7 +456,7 @@ describe("a recording", function()
     end
   end)
 
-  it("is a stream up to the write that makes it a file", function()
+  it("is a valid stream until the write that makes it a file", function()
     happenings()
     local images = watch_writes()
     run {}
@@ -475,7 +475,7 @@ describe("a recording", function()
     assert.equal(data + size, stop)
   end)
 
-  it("has its name from the first round on, and what had it before is FILE.old", function()
+  it("has its name from the first round, and renames an existing file to FILE.old", function()
     k.files[PATH] = "another"
     happenings()
     local seen = {}
@@ -491,7 +491,7 @@ describe("a recording", function()
     assert.same({ "perf.data", "perf.data.old" }, names)
   end)
 
-  it("that never began leaves what was there, and nothing else", function()
+  it("that failed to start keeps an existing file, and leaves nothing else", function()
     k.files[PATH] = "another"
     k:fail("ioctl ENABLE", 1, E.EINVAL)
     local _, _, ok = run {}
@@ -500,7 +500,7 @@ describe("a recording", function()
     for path in pairs(k.files) do assert.is_nil(path:match "%.new$" or path:match "%.old$") end
   end)
 
-  it("goes as far as the disk has room, can be read so far, and says so", function()
+  it("ends if the disk is full, can be read up to there, and reports it", function()
     happenings(8)
     local whole = #(function() run {} return k.files[PATH] end)()
     for room = 0, whole - 1, whole // 23 do
@@ -521,7 +521,7 @@ describe("a recording", function()
     end
   end)
 
-  it("does not follow a symbolic link, nor take a directory for a file", function()
+  it("does not follow a symbolic link, or replace a directory", function()
     k.links[PATH] = "/etc/shadow"
     local _, _, ok, why, code = run {}
     assert.is_nil(ok)
@@ -533,7 +533,7 @@ describe("a recording", function()
     assert.matches("Is a directory\n  try: a path of a file", why)
   end)
 
-  it("stays a stream where there is no file: in a FIFO, and on standard output", function()
+  it("stays a stream in a FIFO and on standard output", function()
     k.files[PATH] = ""
     k.hooks.fstat = function() return { mode = 0x1180 } end -- S_IFIFO | 0600
     happenings()
@@ -545,7 +545,7 @@ describe("a recording", function()
     assert.is_nil(there.error)
   end)
 
-  it("begins anew at each size that it was given; every part stands by itself", function()
+  it("starts a new part at each given size; every part can be read alone", function()
     happenings(6)
     local heard, s = run { switch_output = 3000 }
     local parts, lines = {}, {}
@@ -571,7 +571,7 @@ describe("a recording", function()
     assert.equal(#heard, s.recorded.samples)
   end)
 
-  it("ends with the record at which a callback wanted no more", function()
+  it("ends with the record at which a callback returned false", function()
     happenings()
     local heard = {}
     local _, s = run({}, { { "cpu-clock", sample = function(r)
@@ -583,7 +583,7 @@ describe("a recording", function()
     assert.equal(50, s.recorded.samples)
   end)
 
-  it("has what is left out live, and tells a replay of it", function()
+  it("includes records excluded live, and notes the exclusion for a replay", function()
     happenings()
     k.pid = 12
     local heard = run({ exclude_self = true }, { { "cpu-clock" }, { "page-faults", period = 1, optional = true } })
@@ -593,7 +593,7 @@ describe("a recording", function()
     assert.equal("recorder perfl\nhidden 2\nexclude_pid 12\n", there.private)
   end)
 
-  it("has the events that come while it goes on, by their names", function()
+  it("includes events added while it runs, by their names", function()
     happenings(6)
     local s
     local late = {}
@@ -624,7 +624,7 @@ describe("a recording", function()
     for _, record in ipairs(walk(bytes, data, data + size)) do assert.are_not.equal(64, record.type) end
   end)
 
-  it("does not have what was stepped over as corrupt", function()
+  it("omits bytes skipped as corrupt", function()
     happenings(2)
     k:after("200ms", function()
       for _, event in ipairs(k.events) do
@@ -648,7 +648,7 @@ describe("a session that records", function()
     assert.matches(pattern, why)
   end
 
-  it("refuses what cannot be recorded", function()
+  it("refuses options that cannot be combined with recording", function()
     raises("record and input at once", { record = "x", input = "y" })
     raises("record and overwrite at once", { record = "x", overwrite = true })
     raises("compress without record", { compress = true })
@@ -658,7 +658,7 @@ describe("a session that records", function()
     raises("record must be the path", { record = 7 })
   end)
 
-  it("gives back all that it had, whichever of its calls fails", function()
+  it("releases everything, whichever of its calls fails", function()
     local of_files = { open = true, fstat = true, writev = true, pwrite = true, rename = true, ftruncate = true }
     k.files[PATH] = "another"
     happenings(2)
@@ -683,7 +683,7 @@ describe("a session that records", function()
 end)
 
 describe("core.writer", function()
-  it("raises on what is none of its states", function()
+  it("raises in a wrong state", function()
     k:with(function()
       local rec = core.writer { path = PATH }
       assert.has_error(function() rec:feature(256, "x") end)
@@ -692,7 +692,7 @@ describe("core.writer", function()
     end)
   end)
 
-  it("has an event of more ids than a record holds in two records, and in a file whole", function()
+  it("has an event with too many ids in two records, and whole in a file", function()
     local attr, ids = core.attr_new { type = 1, sample_type = { "identifier", "time" }, sample_id_all = true }, {}
     for i = 1, 9000 do ids[i] = i end
     k:with(function()
