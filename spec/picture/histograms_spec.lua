@@ -10,7 +10,7 @@ local function names(svg)
 end
 
 describe("a slot", function()
-  it("makes one key of the times in it, however they come", function()
+  it("makes one key of all times in it", function()
     local h = perfev.hist { by = { "comm", "time" }, slot = "10ms" }
     h:add(1, "a", 20000000)
     h:add(2, "a", 29999999)
@@ -24,7 +24,7 @@ describe("a slot", function()
     assert.is_nil(h:spec().slot_ns)
   end)
 
-  it("is of the records that an event has, and of what a span puts in", function()
+  it("takes its time from records of events, and from the stop of a span", function()
     local k = require "perfev.sim".new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
@@ -45,7 +45,7 @@ describe("a slot", function()
     end)
   end)
 
-  it("is refused without a column of time, or when it is none", function()
+  it("is refused without a column 'time', or with an invalid duration", function()
     for message, spec in pairs {
       ["hist: slot needs a column 'time'"] = { slot = "1s", by = "comm" },
       ["hist: slot must be above 0"] = { slot = 0, by = "time" },
@@ -57,7 +57,7 @@ describe("a slot", function()
 end)
 
 describe("the drawing of a histogram", function()
-  it("has its buckets, and the words that print has", function()
+  it("has a bar for each bucket, with the labels of print()", function()
     local h = perfev.hist { unit = "us", title = "how <long>" }
     for _, value in ipairs { 1, 5, 6, 7, 30 } do h:add(value) end
     local svg = h:svg()
@@ -68,13 +68,13 @@ describe("the drawing of a histogram", function()
     assert.matches("^<!DOCTYPE html>.*>another<.*", h:html { title = "another" })
   end)
 
-  it("has open ends where the buckets have", function()
+  it("has open ends for buckets below and above the range", function()
     local h = perfev.hist { low = 0, high = 20, step = 10 }
     for _, value in ipairs { -5, 5, 15, 25, 1000 } do h:add(value) end
     assert.same({ "below 0: 1", "0 to 10: 1", "10 to 20: 1", "20 and above: 2" }, drawn(h:svg(), "bar"))
   end)
 
-  it("has a panel for each key, the most first, and what is beyond in the last, with a word of what is in no key",
+  it("has a panel for each key, the largest first, the rest in the last, with a note on other keys",
     function()
       local h = perfev.hist { by = { "comm", "cpu" }, max_keys = 4 }
       for i, comm in ipairs { "a", "bb\27", "ccc", "dddd", "lost" } do
@@ -90,7 +90,7 @@ describe("the drawing of a histogram", function()
 end)
 
 describe("the drawing of a histogram with slots", function()
-  it("is a heat map, each count in the time that it is of", function()
+  it("is a heat map, with each count in its time slot", function()
     local h = perfev.hist { by = "time", slot = "1ms", unit = "ns" }
     for _, row in ipairs { { 3000, 5100000 }, { 3500, 5900000 }, { 9000, 5000000 }, { 3000, 8000000 } } do
       h:add(row[1], row[2])
@@ -101,7 +101,7 @@ describe("the drawing of a histogram with slots", function()
     assert.truthy(svg:find("time since the first", 1, true))
   end)
 
-  it("has a panel for each of the other columns, and says what is beyond max_keys", function()
+  it("has a panel for each of the other columns, and a note on keys beyond max_keys", function()
     local h = perfev.hist { by = { "time", "comm" }, slot = "1ms", max_keys = 2, low = 0, high = 10, step = 5 }
     h:add(11, 0, "a")
     h:add(3, 0, "b")
@@ -113,13 +113,13 @@ describe("the drawing of a histogram with slots", function()
     assert.truthy(svg:find("(other) has no times, and is not drawn", 1, true))
   end)
 
-  it("of nothing is an empty room", function()
+  it("without values is an empty frame", function()
     assert.same({}, drawn(perfev.hist { by = "time", slot = "1s" }:html(), "h%d+"))
   end)
 end)
 
 describe("a drawing", function()
-  it("counts as reading, so that perfl prints it no more", function()
+  it("counts as a reading, so that perfl does not print the histogram again", function()
     local unread = #require "perfev.aggregate.aggregator".unread()
     local h = perfev.hist {}
     assert.equal(unread + 1, #require "perfev.aggregate.aggregator".unread())
@@ -127,7 +127,7 @@ describe("a drawing", function()
     assert.equal(unread, #require "perfev.aggregate.aggregator".unread())
   end)
 
-  it("is refused where there is none, and of what it does not know", function()
+  it("is refused for other aggregators, and with unknown options", function()
     for message, f in pairs {
       ["svg: count cannot be drawn, perfev.hist can"] = function() perfev.count {}:svg() end,
       ["html: unknown option 'limit'"] = function() perfev.hist {}:html { limit = 1 } end,

@@ -39,7 +39,7 @@ describe("a heat map", function()
     assert.equal("1 s: 1 of 1 us to 2 us", later.title)
   end)
 
-  it("is the same whatever order its cells come in, and draws values that lie close without logarithms", function()
+  it("does not depend on the order of its cells, and draws close values linearly", function()
     local backwards = {}
     for i, cell in ipairs(cells) do backwards[#cells + 1 - i] = cell end
     assert.equal(picture.heatmap { cells = cells, step = 5 }, picture.heatmap { cells = backwards, step = 5 })
@@ -49,11 +49,11 @@ describe("a heat map", function()
     assert.same({ 180, 180 }, { low.height, high.height })
   end)
 
-  it("of nothing is an empty room", function()
+  it("without cells is an empty frame", function()
     assert.equal(0, #rectangles(picture.heatmap { cells = {}, step = 1 }, "h%d+"))
   end)
 
-  it("puts columns together that would be too narrow to see, and no count is lost", function()
+  it("joins columns that would be too narrow, and loses no count", function()
     local many = {}
     for i = 1, 3000 do many[i] = { time = 500 + i * 1000, low = 1, high = 2, count = i } end
     local found, sum = rectangles(picture.heatmap { cells = many, step = 1000 }, "h%d+"), 0
@@ -65,7 +65,7 @@ describe("a heat map", function()
     assert.equal(3000 * 3001 // 2, sum)
   end)
 
-  it("draws several below each other, of one scale in time, values and colours", function()
+  it("draws several maps below each other, with one scale of time, values and colours", function()
     local svg = picture.heatmap { step = 10, unit = "us", notes = { "a <note>" }, series = {
       { name = "first", cells = { { time = 100, low = 1, high = 2, count = 64 } } },
       { name = "<second>", cells = { { time = 190, low = 512, high = 1024, count = 1 } } },
@@ -93,7 +93,7 @@ describe("a histogram", function()
     assert.truthy(svg:find(">75.0%<", 1, true))
   end)
 
-  it("may have ends that are open, and several stand below each other", function()
+  it("can have open ends, and several are drawn below each other", function()
     local svg = picture.histogram { unit = "ms", series = {
       { name = "a",
         buckets = { { low = 100, count = 1 }, { high = 0, count = 2 }, { low = 0, high = 100, count = 0 } } },
@@ -107,8 +107,8 @@ describe("a histogram", function()
   end)
 end)
 
-describe("both", function()
-  it("are SVG, or a page that loads nothing, and no name breaks out of them", function()
+describe("heat map and histogram", function()
+  it("are SVG, or a page that loads nothing, and escape all names", function()
     for _, format in ipairs { "svg", "html" } do
       for _, text in ipairs {
         picture.heatmap { cells = {}, step = 1, title = EVIL, format = format },
@@ -124,7 +124,7 @@ describe("both", function()
     end
   end)
 
-  it("raise on what can only be a mistake", function()
+  it("raise for wrong arguments", function()
     for message, f in pairs {
       ["heatmap: a table expected, not nil"] = picture.heatmap,
       ["heatmap: unknown option 'bins'"] = function() picture.heatmap { bins = 1 } end,
