@@ -73,19 +73,19 @@ describe("a breakpoint on an address", function()
     assert.same({ 5, R | W, 4096, 4 }, found "mem:4096")
   end)
 
-  it("has the length and the access that are written", function()
+  it("has the length and the access that the user gives", function()
     assert.same({ 5, W, 0x1008, 8 }, found "mem:0x1008/8:w")
     assert.same({ 5, W, 0x1000, 4 }, found "mem:0x1000:w")
     assert.same({ 5, R | W, 0x1001, 1 }, found "mem:0x1001/1:rw")
     assert.same({ 5, R | W, 0x1002, 2 }, found "mem:0x1002/2:wr")
   end)
 
-  it("of what is run is as long as the kernel wants it", function()
+  it("on execution has the length that the kernel requires", function()
     assert.same({ 5, X, 0x1003, string.packsize "l" }, found "mem:0x1003:x")
     assert.same({ 5, X, 0x1003, string.packsize "l" }, found(("mem:0x1003/%d:x"):format(string.packsize "l")))
   end)
 
-  it("takes a sample each time, with the address", function()
+  it("takes a sample at each access, with the address", function()
     local s = session({}, "mem:0x1000:w")
     assert(s:start())
     local attr = k.events[1].attr
@@ -95,7 +95,7 @@ describe("a breakpoint on an address", function()
   end)
 end)
 
-describe("a breakpoint that the processor has not is told:", function()
+describe("a breakpoint that the processor lacks is refused:", function()
   for text, wanted in pairs {
     ["mem:0x1000:r"] = "x86 has no breakpoint for reads only\n  try: :rw", ["mem:0x1000:rx"] = "x cannot be combined",
     ["mem:0x1000/3:w"] = "a breakpoint covers 1, 2, 4 or 8 bytes, not 3", ["mem:0x1000/16:w"] = "not 16",
@@ -112,7 +112,7 @@ describe("a breakpoint that the processor has not is told:", function()
     it(text, function() assert.matches(wanted, (refused(text))) end)
   end
 
-  it("but where it has it, it is taken", function()
+  it("except on a processor that supports it", function()
     core.machine = "aarch64"
     assert.same({ 5, R, 0x1001, 3 }, found "mem:0x1001/3:r")
     assert.matches("or 3, 5, 6, 7", (refused "mem:0x1001/9:r"))
@@ -120,19 +120,19 @@ describe("a breakpoint that the processor has not is told:", function()
 end)
 
 describe("a breakpoint on a symbol", function()
-  it("has its length where that fits, and what is written before that", function()
+  it("has the symbol's length if that is supported, or the user's", function()
     assert.same({ 5, W, COUNTER, 8 }, found "mem:/bin/app:counter:w")
     assert.same({ 5, R | W, COUNTER, 4 }, found "mem:/bin/app:counter/4")
     assert.same({ 5, W, COUNTER + 4, 4 }, found "mem:/bin/app:counter+4:w")
     assert.same({ 5, R | W, 0x2008, 2 }, found "mem:/bin/app:sem")
   end)
 
-  it("may have a name that looks like an access", function()
+  it("can have a name that looks like an access", function()
     assert.matches("/bin/app has no symbol 'w'", (refused "mem:/bin/app:w"))
     assert.matches("/bin/app has no symbol 'w'", (refused "mem:/bin/app:w:rw"))
   end)
 
-  it("is where each process has it", function()
+  it("has the symbol's address in each process", function()
     for i, pid in ipairs { 70, 71, 72 } do
       k:task(pid, "app")
       maps(pid, i == 3 and 0x550000000000 or 0x550000000000 + i * 0x10000, "/bin/app")
@@ -145,7 +145,7 @@ describe("a breakpoint on a symbol", function()
     assert.same({}, k:leaks())
   end)
 
-  it("of a program with addresses of its own is at that", function()
+  it("in a program with fixed addresses has the address of the file", function()
     k:task(70, "old")
     local s = session({ pid = 70 }, "mem:/bin/old:counter:w")
     assert(s:start())
@@ -157,7 +157,7 @@ describe("a breakpoint on a symbol", function()
     assert.same({ "-1@401158", "70@401158" }, opened())
   end)
 
-  it("is refused for the machine as a whole, where each process has it elsewhere", function()
+  it("is refused for the whole machine if each process has another address", function()
     local ok, why, code = session({}, "mem:/bin/app:counter:w"):start()
     assert.is_nil(ok)
     assert.equal(E.EINVAL, code)
@@ -165,7 +165,7 @@ describe("a breakpoint on a symbol", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is refused for a process that has not mapped the file, or one that was replaced", function()
+  it("is refused for a process that has not mapped the file, or a replaced one", function()
     for path, wanted in pairs {
       ["/bin/other"] = "process 70 has not mapped /bin/app\n  try: grep",
       ["/bin/app (deleted)"] = "has not mapped /bin/app: its file was replaced",
@@ -186,7 +186,7 @@ describe("a breakpoint on a symbol", function()
 end)
 
 describe("a counter of a breakpoint on a symbol", function()
-  it("has the address of the process", function()
+  it("has the symbol's address in the process", function()
     k:task(70, "app")
     maps(70, 0x550000000000, "/bin/app")
     local c = assert(perfev.counter { "mem:/bin/app:counter:w", pid = 70 })
@@ -194,7 +194,7 @@ describe("a counter of a breakpoint on a symbol", function()
     c:close()
   end)
 
-  it("is refused where there is no one address, or not yet", function()
+  it("is refused if the processes have several addresses, or the command none yet", function()
     for i, pid in ipairs { 70, 71 } do
       k:task(pid, "app")
       maps(pid, 0x550000000000 + i * 0x10000, "/bin/app")
@@ -225,7 +225,7 @@ describe("a breakpoint in a command", function()
     k.command = function(child) k:after("10ms", function() k:end_child(child.pid, 0) end) end
   end)
 
-  it("is opened behind its exec and before its first instruction", function()
+  it("is opened after its exec and before its first instruction", function()
     local s = session({ command = { "app" } }, "mem:/bin/app:counter:w")
     local ok, why = s:run()
     assert.is_true(ok, why)
@@ -240,14 +240,14 @@ describe("a breakpoint in a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("by a number, and other events, do not stop it", function()
+  it("with a number does not stop the command", function()
     local s = session({ command = { "app" } }, "mem:0x1000:w")
     assert(s:run())
     assert.is_nil(place_of "^resume")
     assert.is_not_nil(place_of "^release%(%d+, 0%)")
   end)
 
-  it("that does not map the file ends with the reason, and the command with it", function()
+  it("ends the run and the command if its file is not mapped, with the cause", function()
     k.at_exec = function(child) maps(child.pid, 0x550000000000, "/bin/sh") end
     local s = session({ command = { "sh" } }, "mem:/bin/app:counter:w")
     local ok, why, code = s:run()
@@ -257,7 +257,7 @@ describe("a breakpoint in a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("that is optional is left out, and the command goes on", function()
+  it("that is optional is left out, and the command continues", function()
     k.at_exec = nil
     local s = perfev.session { command = { "sh" } }
     local ev = s:event { "mem:/bin/app:counter:w", optional = true, sample = function() end }
@@ -267,7 +267,7 @@ describe("a breakpoint in a command", function()
     assert.same({ exit = 0 }, s.command_status)
   end)
 
-  it("that ends before its exec is done is told so", function()
+  it("reports a command that cannot be executed", function()
     k.exec = function() return E.ENOENT end
     local s = session({ command = { "app" } }, "mem:/bin/app:counter:w")
     local ok, why, code = s:run()
@@ -278,7 +278,7 @@ describe("a breakpoint in a command", function()
     assert.same({}, k:leaks())
   end)
 
-  it("that somebody else traces is told so", function()
+  it("reports a command that another tracer holds", function()
     k.exec = function() return E.EPERM end
     local ok, why = session({ command = { "app" } }, "mem:/bin/app:counter:w"):run()
     assert.is_nil(ok)
@@ -287,7 +287,7 @@ describe("a breakpoint in a command", function()
   end)
 
   for _, call in ipairs { "wait", "resume", "perf_event_open" } do
-    it("of which " .. call .. " fails leaves nothing behind", function()
+    it("leaks nothing if " .. call .. " fails", function()
       for nth = 1, 3 do
         k.events, k.counts = {}, {}
         k:fail(call, nth, E.EPERM)

@@ -84,7 +84,7 @@ local function places_of(...)
 end
 
 describe("a probe of whole CPUs", function()
-  it("is the PMU's, by file and offset, a sample each time", function()
+  it("is the PMU's, with file and offset, and takes a sample each time", function()
     local s = started "uprobe:/bin/app:work"
     local attr = k.events[1].attr
     assert.same({ 8, 0, WORK, 1, false },
@@ -93,7 +93,7 @@ describe("a probe of whole CPUs", function()
     assert.equal("", k.files[UPROBES])
   end)
 
-  it("keeps the file's name as long as the kernel may read it", function()
+  it("keeps the file's name while the kernel can read it", function()
     local found = probe.resolve("uprobe:/bin/app:work+4", {})
     assert.equal("/bin/app", found.fields.uprobe_path)
     assert.equal(WORK + 4, found.fields.probe_offset)
@@ -107,13 +107,13 @@ describe("a probe of whole CPUs", function()
     assert.error_matches(function() core.attr_new { uprobe_path = "a\0b" } end, "uprobe_path: contains a NUL byte")
   end)
 
-  it("on returns has the PMU's bit for it, wherever that is", function()
+  it("on returns has the PMU's bit for returns, at any position", function()
     k.files[DEVICES .. "uprobe/format/retprobe"] = "config:5\n"
     started("uretprobe:/bin/app:work"):close()
     assert.equal(1 << 5, k.events[1].attr.config)
   end)
 
-  it("reads integers from the registers of a sample, each as its type", function()
+  it("reads integers from a sample's registers, with their types", function()
     local seen = {}
     local s = started("uprobe:/bin/app:work", { args = { "a:int", "b:u8", "c:long", "f=$arg5:s16" },
       sample = function(_, args)
@@ -131,7 +131,7 @@ describe("a probe of whole CPUs", function()
     assert.same({ a = -2, b = 255, c = -5, f = -32768 }, seen)
   end)
 
-  it("has no arguments of a program of another width", function()
+  it("has no arguments in a program of another width", function()
     local seen = {}
     local s = started("uprobe:/bin/app:work", { args = { "a:int" }, sample = function(_, args)
       seen[#seen + 1] = args or "none"
@@ -153,7 +153,7 @@ describe("a probe of whole CPUs", function()
     assert.same({ 6, 1, 1 << 0 }, { attr.type, attr.config, attr.sample_regs_intr })
   end)
 
-  it("leaves out what the observer itself calls", function()
+  it("excludes the observer's own calls", function()
     local s = started("uprobe:/bin/app:work", nil, { exclude_self = true })
     assert.matches("^common_pid != 1000", k.events[1].filter)
     s:close()
@@ -165,7 +165,7 @@ describe("a probe of whole CPUs", function()
     s:close()
   end)
 
-  it("that is static raises its semaphore through the PMU", function()
+  it("on a static probe raises its semaphore through the PMU", function()
     -- Of its two arguments the second is on the stack, where registers do not reach.
     started("usdt:/bin/app:perfev:step", { args = { "n:int" } }):close()
     local attr = k.events[1].attr
@@ -174,7 +174,7 @@ describe("a probe of whole CPUs", function()
 end)
 
 describe("a plan", function()
-  it("tells what the attr's address stands for, and defines nothing", function()
+  it("prints the target of the attr's address, and defines nothing", function()
     local s = perfev.session { pid = 70 }
     s:event { "uprobe:/bin/app:work", args = { "n:int", "s:string" }, sample = function() end }
     s:event { "mem:/bin/app:counter:w", sample = function() end }
@@ -187,7 +187,7 @@ describe("a plan", function()
 end)
 
 describe("a definition in tracefs", function()
-  it("is made where text is fetched, and removed once the event is closed", function()
+  it("is made if text is fetched, and removed when the event is closed", function()
     local s = started("uprobe:/bin/app:work", { args = { "n:int", "s:string", "more:long" } })
     local line = k.files[UPROBES]
     assert.matches("^p:perfev_1000_%d+/work /bin/app:0x2d0 n=%%di:s32 s=%+0%(%%si%):string more=%%dx:s64\n$", line)
@@ -202,7 +202,7 @@ describe("a definition in tracefs", function()
     assert.same({}, k:leaks())
   end)
 
-  it("is made for what a task's children inherit: the PMU would read the path in their memory", function()
+  it("is made if children inherit the probe, because the PMU cannot read the path for them", function()
     local s = started("uprobe:/bin/app:work", { args = { "n:int" } }, task())
     assert.matches(" n=%%di:s32\n$", k.files[UPROBES])
     assert.is_true(k.events[1].attr.inherit)
@@ -214,7 +214,7 @@ describe("a definition in tracefs", function()
     s:close()
   end)
 
-  it("gives its arguments by name", function()
+  it("returns its arguments by name", function()
     local seen
     local s = started("uretprobe:/bin/app:work", { args = { "$retval:s64" },
       sample = function(_, args) seen = args.retval end }, task())
@@ -226,7 +226,7 @@ describe("a definition in tracefs", function()
     assert.equal(-7, seen)
   end)
 
-  it("is made where a filter is set, which is held against the arguments", function()
+  it("is made if a filter is set, which is checked against the arguments", function()
     local s = started("uprobe:/bin/app:work", { args = { "n:int" }, filter = "n > 5" })
     assert.matches(" n=%%di:s32\n$", k.files[UPROBES])
     assert.equal("n > 5", k.events[1].filter)
@@ -237,21 +237,21 @@ describe("a definition in tracefs", function()
     assert.equal("", k.files[UPROBES])
   end)
 
-  it("of a static probe has its semaphore, and its arguments where the note says", function()
+  it("of a static probe has its semaphore, and its arguments from the note", function()
     local s = started("usdt:/bin/app:perfev:step", nil, task())
     assert.matches("^p:perfev_1000_%d+/perfev_step /bin/app:0x2d0%(0x1008%) arg1=%%di:s32 arg2=%-8%(%%bp%):u64\n$",
       k.files[UPROBES])
     s:close()
   end)
 
-  it("of the kernel's function is kprobe_events'", function()
+  it("of a kernel function goes to kprobe_events", function()
     local s = started("kretprobe:vfs_read", { args = { "$retval:string" } })
     assert.matches("^r:perfev_1000_%d+/vfs_read vfs_read retval=%+0%($retval%):string\n$", k.files[KPROBES])
     s:close()
     assert.equal("", k.files[KPROBES])
   end)
 
-  it("is taken back when the event cannot be opened", function()
+  it("is removed if the event cannot be opened", function()
     for nth = 1, 4 do
       new()
       k:fail("perf_event_open", nth, E.EMFILE)
@@ -262,7 +262,7 @@ describe("a definition in tracefs", function()
     end
   end)
 
-  it("is taken back when another event fails, and when the session is closed before its turn", function()
+  it("is removed if another event fails, and if the session is closed early", function()
     local s = perfev.session {}
     s:event { "uprobe:/bin/app:work", args = { "s:string" }, sample = function() end }
     s:event { "sched:no_such_event", sample = function() end }
@@ -270,7 +270,7 @@ describe("a definition in tracefs", function()
     assert.equal("", k.files[UPROBES])
   end)
 
-  it("is removed with its event, when that is closed before the session", function()
+  it("is removed with its event, if that is closed before the session", function()
     local s = perfev.session {}
     s:event { "dummy", comm = function() end }
     local ev = s:event { "uprobe:/bin/app:work", args = { "s:string" }, sample = function() end }
@@ -281,7 +281,7 @@ describe("a definition in tracefs", function()
     s:close()
   end)
 
-  it("has a name that no other has", function()
+  it("has a unique name", function()
     local s = perfev.session {}
     for _ = 1, 3 do s:event { "uprobe:/bin/app:work", args = { "s:string" }, sample = function() end } end
     assert(s:start())
@@ -294,7 +294,7 @@ describe("a definition in tracefs", function()
     assert.equal("", k.files[UPROBES])
   end)
 
-  it("that tracefs refuses is told with the kernel's own word", function()
+  it("that tracefs refuses is reported with the kernel's own message", function()
     k.files["/sys/kernel/tracing/error_log"] = function()
       local line = k.log[#k.log]:match "p:.*string" or ""
       return "[    1.0] trace_uprobe: error: Another\n  Command: p:other/x\n\n"
@@ -307,7 +307,7 @@ describe("a definition in tracefs", function()
       .. "  the kernel says: Bad probe addr", why)
   end)
 
-  it("that may not be written leaves the PMU's probe of a task, and says what is not seen", function()
+  it("without write access falls back to the PMU's probe of a task, and reports the gap", function()
     local notes = {}
     k.files[UPROBES] = E.EACCES
     local opts = task()
@@ -323,7 +323,7 @@ describe("a definition in tracefs", function()
 end)
 
 describe("a counter of a probe", function()
-  it("of tasks is tracefs' event, without samples, and takes it back", function()
+  it("of tasks uses tracefs without samples, and removes its definition", function()
     local c = assert(perfev.counter { "uprobe:/bin/app:work", "usdt:/bin/app:perfev:step", pid = task().pid })
     local _, lines = k.files[UPROBES]:gsub("p:perfev_1000_%d+/[%w_]+ /bin/app:0x2d0", "")
     assert.equal(2, lines)
@@ -337,14 +337,14 @@ describe("a counter of a probe", function()
     assert.same({}, k:leaks())
   end)
 
-  it("of whole CPUs is the PMU's", function()
+  it("of whole CPUs uses the PMU", function()
     local c = assert(perfev.counter { "uprobe:/bin/app:work", cpus = { 0 } })
     assert.equal("", k.files[UPROBES])
     assert.equal(8, k.events[1].attr.type)
     c:close()
   end)
 
-  it("that cannot be opened leaves nothing behind", function()
+  it("that cannot be opened leaks nothing", function()
     k:fail("perf_event_open", 1, E.ENOMEM)
     assert.is_nil((perfev.counter { "uprobe:/bin/app:work", pid = task().pid }))
     assert.equal("", k.files[UPROBES])
@@ -352,7 +352,7 @@ describe("a counter of a probe", function()
   end)
 end)
 
-describe("what is written to tracefs", function()
+describe("text written to tracefs", function()
   local function define(def)
     def.kind, def.name = def.kind or "uprobe", def.name or "work"
     def.places = def.places or { WORK }
@@ -373,7 +373,7 @@ describe("what is written to tracefs", function()
   }
 
   for field, make in pairs(fields) do
-    it("is one line and one probe, whichever of the 256 bytes is in the " .. field, function()
+    it("is one line and one probe, with any of the 256 bytes in the " .. field, function()
       define {} -- the first sweeps
       local refusals, taken = 0, 0
       for value = 0, 255 do
@@ -404,7 +404,7 @@ describe("what is written to tracefs", function()
     end)
   end
 
-  it("is nothing at all when one of several places is wrong", function()
+  it("is empty if one of several places is wrong", function()
     define {}
     local before = k.counts.append
     assert.is_nil((define { places = { 1, -1 } }))
@@ -412,14 +412,14 @@ describe("what is written to tracefs", function()
   end)
 end)
 
-describe("what a dead perfev left", function()
+describe("a definition left by a dead session", function()
   local others = "p:other/mine /bin/app:0x10\np:perfev_abc/x /bin/app:0x10\np:perfev_12/x /bin/app:0x10\n"
 
   local function leave(group, name)
     core.append(UPROBES, ("p:%s/%s /bin/app:0x10\n"):format(group, name))
   end
 
-  it("is removed; others' probes stay, and those of the living", function()
+  it("is removed; those of other tools and of live sessions are kept", function()
     k.files[UPROBES] = others
     leave("perfev_4321_1", "dead")
     leave("perfev_4321_2", "dead_too")
@@ -435,7 +435,7 @@ describe("what a dead perfev left", function()
     assert.equal(others .. "p:perfev_4322_1/alive /bin/app:0x10\n", k.files[UPROBES])
   end)
 
-  it("under a pid that is now ours is removed as well, and what is in use stays", function()
+  it("with this process's pid is removed as well, unless it is in use", function()
     leave("perfev_1000_999999", "old")
     local s = started("uprobe:/bin/app:work", { args = { "s:string" } })
     local mine = k.files[UPROBES]:match "perfev_1000_%d+/work"
@@ -446,7 +446,7 @@ describe("what a dead perfev left", function()
     assert.equal("", k.files[UPROBES])
   end)
 
-  it("cannot be seen where tracefs cannot be read, which is told", function()
+  it("is not found if tracefs cannot be read, and that is reported", function()
     k.files[UPROBES] = E.EACCES
     local found, why = probe_events.sweep()
     assert.same({ removed = {}, kept = {} }, found)
@@ -454,8 +454,8 @@ describe("what a dead perfev left", function()
   end)
 end)
 
-describe("a file", function()
-  it("is a path, a library by its name, or a program in PATH", function()
+describe("a probe's file", function()
+  it("can be a path, a library's name, or a program in PATH", function()
     k.files["/usr/lib/x86_64-linux-gnu/libapp.so.6"] = seed "shared"
     k.files["/usr/lib/libapp.so"] = "/* GNU ld script */"
     local path = os.getenv("PATH"):match "^[^:]+"
@@ -470,7 +470,7 @@ describe("a file", function()
     end
   end)
 
-  it("is looked for in ldconfig's cache first", function()
+  it("is searched in ldconfig's cache first", function()
     local strings = "libapp.so.6\0/opt/libapp.so.6\0"
     local at = 48 + 24
     k.files["/etc/ld.so.cache"] = "glibc-ld.so.cache1.1" .. string.pack("<I4I4", 1, #strings) .. ("\0"):rep(20)
@@ -483,7 +483,7 @@ describe("a file", function()
     assert.equal("/usr/lib/libapp.so.6", probe.resolve("uprobe:libapp:work", {}).fields.uprobe_path)
   end)
 
-  it("that is stripped has the functions that its debug file knows, where the program itself has them", function()
+  it("that is stripped has the functions of its debug file, at its own addresses", function()
     local id = ("\171\205"):rep(10)
     k.files["/bin/bare"] = elf.file { build_id = id, functions = { { "seen", 0x400010, 8 } }, dynamic = true,
                                       offset = 0, vaddr = 0x400000, length = 0x100 }
@@ -494,7 +494,7 @@ describe("a file", function()
     assert.same({ "/bin/bare", 0x20 }, { found.fields.uprobe_path, found.fields.probe_offset })
   end)
 
-  it("is told to the kernel without links", function()
+  it("is passed to the kernel without links", function()
     k.links["/bin/link"], k.links["/proc/self/cwd"] = "../bin/app", "/bin"
     for _, name in ipairs { "/bin/link", "./link", "/bin/../bin/./app" } do
       local found, why = probe.resolve("uprobe:" .. name .. ":work", {})
@@ -504,7 +504,7 @@ describe("a file", function()
     refused("uprobe:/bin/loop:work", {})
   end)
 
-  it("is looked for where another process has it", function()
+  it("is searched in the root of another process", function()
     local function path_of(name)
       local found, why = probe.resolve(("uprobe:%s:work"):format(name), {})
       return found and found.fields.uprobe_path or why
@@ -520,7 +520,7 @@ describe("a file", function()
     assert.equal("/bin/app", path_of "/proc/80/exe")
   end)
 
-  it("is told of a process that runs the file which was there before", function()
+  it("is reported if a process runs a replaced version of it", function()
     local said = {}
     k:task(70, "app")
     local function watch(maps, exe)
@@ -541,7 +541,7 @@ describe("a file", function()
   end)
 end)
 
-describe("a probe that cannot be is told", function()
+describe("a probe is refused:", function()
   local cases = {
     { "uprobe:/bin/app:worl", "/bin/app has no symbol 'worl' %(did you mean 'work'%?%)\n  try: nm /bin/app", "ENOENT" },
     { "uprobe:/bin/stripped:main",
@@ -574,7 +574,7 @@ describe("a probe that cannot be is told", function()
     end)
   end
 
-  it("of a function that the C library has and the kernel has not, with or without kprobes", function()
+  it("for a function in the C library but not in the kernel, with or without kprobes", function()
     k.files["/usr/lib/x86_64-linux-gnu/libc.so.6"] = seed "shared"
     local function check()
       local why, code = refused("kprobe:work", {})
@@ -587,7 +587,7 @@ describe("a probe that cannot be is told", function()
     check()
   end)
 
-  it("where the kernel has neither PMU nor tracefs", function()
+  it("for a kernel with neither PMU nor tracefs", function()
     k.files[DEVICES .. "kprobe/type"], k.files[KPROBES] = nil, nil
     local why, code = refused("kprobe:vfs_read", {})
     assert.matches("this kernel has no kprobes: neither a PMU 'kprobe' nor tracefs' kprobe_events\n"
@@ -609,7 +609,7 @@ describe("a probe that cannot be is told", function()
     end)
   end
 
-  it("for arguments where a function returns, and more than a static probe has", function()
+  it("for arguments of a return probe, and more than a static probe has", function()
     local function of(text, ...) return (refused(text, { args = { ... } })) end
     assert.matches("a return probe has no arguments", of("uretprobe:/bin/app:work", "n:int"))
     assert.matches("the probe has 2 arguments", of("usdt:/bin/app:perfev:step", "a:int", "b:int", "c:int"))
@@ -617,14 +617,14 @@ describe("a probe that cannot be is told", function()
   end)
 end)
 
-describe("where arguments are", function()
+describe("the location of arguments", function()
   local function by_note(note, arch)
     core.machine = arch or "x86_64"
     local file = { elf = require("perfev.elf").read(seed "shared") }
     return table.concat(fetch.words(fetch.by_note(note, nil, file)), " ")
   end
 
-  it("is said by a static probe's note in the assembler's words", function()
+  it("comes from a static probe's note, in the assembler's syntax", function()
     for note, words in pairs {
       ["-4@%edi 8@%rsi"] = "arg1=%di:s32 arg2=%si:u64", ["1@%al 2@%r9w 4@%r10d -1@%dil"] =
         "arg1=%ax:u8 arg2=%r9:u16 arg3=%r10:u32 arg4=%di:s8",
@@ -652,7 +652,7 @@ describe("where arguments are", function()
     assert.equal("a=%gpr3:s32 b=+0(%gpr4):string", words "ppc64le")
   end)
 
-  it("may be said in tracefs' own words", function()
+  it("can be given in tracefs' syntax", function()
     local s = started("uprobe:/bin/app:work", { args = { "n=+8(%si):u32", "m=%ax:x64" } })
     assert.matches(" n=%+8%(%%si%):u32 m=%%ax:x64\n$", k.files[UPROBES])
     s:close()
