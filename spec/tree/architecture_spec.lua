@@ -56,7 +56,7 @@ describe("ARCHITECTURE.md", function()
     end
   end)
 
-  it("names functions that are in the files beside them", function()
+  it("names functions that exist in the files beside them", function()
     local walks = text:match "\n## How data flows\n(.-)\n## The folders\n"
     local checked = 0
     for name, path in walks:gmatch "`([%w_:.]+)%(%)`%s+%(?i?n?%s*`([%w_/]+%.%l+)`" do

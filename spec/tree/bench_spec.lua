@@ -17,7 +17,7 @@ local function made(name, records, kind)
 end
 
 describe("the recording of make bench", function()
-  it("has as many samples as were asked for, in rounds that a reader puts in order", function()
+  it("has the requested number of samples, in rounds that a reader puts in order", function()
     local rec = assert(perfev.open(made("a.data", 20001)))
     local n, last, calls = 0, 0, 0
     for r in rec:records { user = false } do
@@ -34,7 +34,7 @@ describe("the recording of make bench", function()
     rec:close()
   end)
 
-  it("has enters and exits that are joined, in one more kind of it", function()
+  it("has matching enters and exits in the kind 'pairs'", function()
     local rec = assert(perfev.open(made("pairs.data", 2000, "pairs")))
     local inside, n = {}, 0
     for r in rec:records { user = false } do
@@ -50,7 +50,7 @@ describe("the recording of make bench", function()
     rec:close()
   end)
 
-  it("has call chains into what is mapped, of few forms, in another", function()
+  it("has call chains into mapped files, of few forms, in the kind 'stacks'", function()
     local rec = assert(perfev.open(made("stacks.data", 2000, "stacks")))
     local chains, nr, n = {}, 0, 0
     for r in rec:records { user = false } do
@@ -67,7 +67,7 @@ describe("the recording of make bench", function()
     rec:close()
   end)
 
-  it("has many more call chains if they are to be varied", function()
+  it("has many more call chains if they are varied", function()
     local rec = assert(perfev.open(made("varied.data", 2000, "varied")))
     local chains, nr = {}, 0
     for r in rec:records { user = false, types = { "sample" } } do
@@ -78,7 +78,7 @@ describe("the recording of make bench", function()
     rec:close()
   end)
 
-  it("is the same whenever it is made", function()
+  it("is the same in each run", function()
     assert.is_true(run.slurp(made("b.data", 1000)) == assert(run.slurp(made("c.data", 1000))))
   end)
 end)
@@ -127,7 +127,7 @@ describe("the table of make bench", function()
     return list
   end
 
-  it("has each row's ratio, whether its goal is met, and the same command by an older perfl", function()
+  it("has each row's ratio and goal, and the same command with an older perfl", function()
     local new, old = build("new", 0, "[ $1 = --help ] && echo '  --jobs N  use N threads' && exit"),
       build("old", 5, "[ $# -gt 1 ] && exit 1")
     assert(os.execute(("cc -o %s/build/bench/cost bench/cost.c"):format(new)))
@@ -150,8 +150,8 @@ describe("the table of make bench", function()
   end)
 end)
 
-describe("the session that is left running", function()
-  it("reads all that the simulated kernel writes, and tells what it holds each minute", function()
+describe("the endurance session", function()
+  it("reads all records of the simulated kernel, and prints its memory each minute", function()
     local r = run({ "lua5.4", "bench/endurance.lua", "1.1", "20000" }, { env = LUA_PATHS })
     assert.same({ 0, "" }, { r.code, r.err })
     local minute, pushed = r.out:match "\n +(%d) +(%d+) +%d+ +%d+ +%d+ +[%d.]+\n"

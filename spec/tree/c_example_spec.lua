@@ -20,7 +20,7 @@ describe("the C example", function()
     if not program then pending("no " .. archive) end
   end)
 
-  it("is about seventy lines of code", function()
+  it("has at most 75 lines of code", function()
     local n = 0
     for line in io.lines "doc/example.c" do
       if line:find "%S" and not line:find "^ ?[/*]" then n = n + 1 end
@@ -62,7 +62,7 @@ describe("the C example", function()
     assert.is_true(ins >= 3 and outs >= 3 and sleeps >= 4, r.out)
   end)
 
-  it("says what cannot be run", function()
+  it("reports a command that cannot be run", function()
     local r = run { program, "nosuchprogram" }
     if r.err:find("EACCES") or r.err:find("ENOSYS") then pending("no perf events here: " .. r.err) end
     assert.equal("cannot run 'nosuchprogram' (ENOENT)\n", r.err)

@@ -51,14 +51,14 @@ describe("doc/coverage.md", function()
     assert.same(expected, found)
   end)
 
-  it("says of each whether it works, or why it is refused", function()
+  it("has a state for each: works, simulated or refused with a cause", function()
     for _, row in ipairs(rows()) do
       assert(STATES[row.state] or row.state:find "^refused: .+", ("row %d: %s"):format(row.number, row.state))
       assert(#row.feature > 0)
     end
   end)
 
-  it("names a spec for each, and it is there", function()
+  it("names an existing spec for each", function()
     local missing = {}
     for _, row in ipairs(rows()) do
       local list = proofs(row)

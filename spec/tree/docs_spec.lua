@@ -124,7 +124,7 @@ describe("doc/api has a heading for each name and a name for each heading:", fun
     same({ ["r:copy"] = true }, headed("r:"))
   end)
 
-  it("what the other modules give", function()
+  it("the other modules' functions", function()
     same(keys_of(units, "units."), headed("units."))
     same(keys_of(syscalls, "syscalls."), headed("syscalls."))
     same(keys_of(perfev.tool, "tool."), headed("tool."))
@@ -198,11 +198,11 @@ describe("doc/api lists", function()
       words_of(docs.slurp "doc/api/tool.md", "| `(tool%.options%.[%l_]+)`"))
   end)
 
-  it("what perfev.args understands", function()
+  it("the options of perfev.args", function()
     same(set_of(check.names(option_tables.args_option)), first_column("`perfev.args(spec)`", "| key |"))
   end)
 
-  it("the fields of perf_event_attr, with the kernel that brought each", function()
+  it("the fields of perf_event_attr, with the first kernel of each", function()
     local names, lines = {}, docs.slurp("doc/api/attributes.md")
     for _, field in ipairs(core.attr_fields()) do
       names[field.name] = true
@@ -221,7 +221,7 @@ describe("doc/api lists", function()
     end
   end)
 
-  it("what totals() counts", function()
+  it("the counts of totals()", function()
     same(keys_of(perfev.session {}:totals()), first_column("`s:totals()`"))
   end)
 end)
@@ -269,14 +269,14 @@ end
 
 local every = first_column("Every record")
 
-describe("doc/api tells of a record of type", function()
+describe("doc/api lists for records:", function()
   local all_bits = {}
   for name in pairs(wire.sample_bits) do
     if name ~= "weight_struct" then all_bits[#all_bits + 1] = name end
   end
 
   for kind in pairs(wire.types) do
-    it(kind .. " what it shows", function()
+    it(kind .. ": all its fields", function()
       local spec = kind == "sample" and { sample_type = all_bits, sample_regs_user = 1,
         sample_regs_intr = 1, sample_stack_user = 8 }
       local told, shown = first_column("`" .. kind .. "` records"), shown_of(kind, spec)
@@ -292,7 +292,7 @@ describe("doc/api tells of a record of type", function()
     end)
   end
 
-  it("its heading names a type that there is", function()
+  it("only types that exist", function()
     local types = {}
     for _, heading in ipairs(api.headings) do
       local name = heading.text:match("^`([%w_]+)` records$")
@@ -301,7 +301,7 @@ describe("doc/api tells of a record of type", function()
     same(set_of(sorted(wire.types)), types)
   end)
 
-  it("every name that a record can be asked for", function()
+  it("every field that a record can have", function()
     local names, told = {}, keys_of(every)
     local record, view = docs.slurp("src/record/record.c"), docs.slurp("src/lua/record/lrecord.c")
     for name in record:match("pev_field_names%[PEV_F_NR%] = (%b{})"):gmatch('= "([%w_]+)"') do
@@ -334,7 +334,7 @@ for _, path in ipairs(paths) do
       end
     end)
 
-    it("has links that lead to files of the tree and headings in them", function()
+    it("has links to existing files and headings", function()
       local directory = path:match("^(.*/)") or ""
       for _, line in ipairs(doc.lines) do
         for target in line.text:gmatch("%]%(([^)]+)%)") do
@@ -348,13 +348,13 @@ for _, path in ipairs(paths) do
       end
     end)
 
-    it("has Lua that compiles", function()
+    it("has Lua code that compiles", function()
       for _, block in ipairs(doc.blocks) do
         if block.lang == "lua" then assert(load(block.text, "=" .. path .. ":" .. block.line)) end
       end
     end)
 
-    it("has blocks that the live specs know how to run", function()
+    it("has only blocks that the live specs can run", function()
       local langs = set_of { "lua", "sh", "text" }
       for i, block in ipairs(doc.blocks) do
         assert(langs[block.lang], ("line %d: ```%s"):format(block.line, block.lang))
@@ -378,7 +378,7 @@ describe("doc/testing.md", function()
 end)
 
 describe("the README", function()
-  it("lists the scripts that are called by name, and so does the manual page", function()
+  it("lists the scripts, and so does the manual page", function()
     local there, told, page = {}, {}, {}
     for name in run.capture("ls scripts"):gmatch("([%w_]+)%.lua") do there[name] = true end
     for name in docs.slurp("README.md"):match("| name | does |\n(.-)\n\n"):gmatch("| `([%w_]+)[^|]*` |") do
@@ -390,7 +390,7 @@ describe("the README", function()
     same(there, page)
   end)
 
-  it("and the change log tell the version that this is", function()
+  it("and the change log have the present version", function()
     local version = docs.slurp("Makefile"):match("\nVERSION := (%S+)")
     assert(docs.slurp("README.md"):find("Version " .. version .. ".", 1, true))
     assert(docs.slurp("CHANGELOG.md"):find("## [" .. version .. "]", 1, true))
@@ -411,7 +411,7 @@ describe("the manual page", function()
     same(set_of(options.flags), told)
   end)
 
-  it("has the verbs that there are, as perfl --help and the README have", function()
+  it("has all verbs, and so do perfl --help and the README", function()
     local verbs, synopsis, usage = { record = true }, {}, {}
     for verb in program:match("\nlocal verbs = (%b{})"):gmatch("(%a+) = ") do verbs[verb] = true end
     for verb in page:match("\n%.SH SYNOPSIS\n(.-)\n%.SH "):gmatch("%.B perfl (%a+)") do synopsis[verb] = true end
@@ -429,7 +429,7 @@ describe("a document's output is compared", function()
     return docs.compare(shown, printed, { vary = { ... } }) or false
   end
 
-  it("line by line, whatever the numbers and the spaces", function()
+  it("line by line, regardless of numbers and spaces", function()
     assert.is_true(alike("a 12 b\n  1,234.5 ms\n", "a 7 b\n      1.0 ms\n"))
     assert.is_false(alike("a 12 b\n", "a 12 c\n"))
     assert.is_false(alike("a 12 b\n", "a x b\n"))
@@ -438,7 +438,7 @@ describe("a document's output is compared", function()
     assert.is_false(alike("a+\n", "aa\n"))
   end)
 
-  it("with gaps where it says so", function()
+  it("with gaps that it marks", function()
     assert.is_true(alike("a\n...\nz\n", "a\nb\nc\nz\n"))
     assert.is_true(alike("a\n...\n", "a\n"))
     assert.is_true(alike("a ...\nb\n", "a long line\nb\n"))
@@ -447,7 +447,7 @@ describe("a document's output is compared", function()
     assert.is_nil(docs.compare("a\nz\n", "a\nb\n", { gaps = "any" }))
   end)
 
-  it("and with words that vary where it says so", function()
+  it("with variable words that it marks", function()
     assert.is_true(alike("x kworker/1:2\n", "x sh\n", "[%a_][%w_/:.-]*"))
     assert.is_false(alike("x kworker/1:2\n", "- sh\n", "[%a_][%w_/:.-]*"))
   end)

@@ -15,10 +15,10 @@ describe("a message about", function()
   end
 end)
 
-describe("what is advised", function()
+describe("the advice in a message", function()
   for _, case in ipairs(refusals.all()) do
     local row = (remedies[case.chapter] or {})[case[1]]
-    it(("about %s: %s, is accepted when it is done"):format(case.chapter:lower(), case[1]), function()
+    it(("about %s: %s, is accepted"):format(case.chapter:lower(), case[1]), function()
       assert.is_not_nil(row, "spec/support/remedies.lua has no row for it")
       if type(row) == "string" then return end -- why it cannot be done here
       local text, k = row(case.run(), case)
@@ -27,7 +27,7 @@ describe("what is advised", function()
     end)
   end
 
-  it("can be done in nine of ten cases, and there is no row without a case", function()
+  it("can be followed in nine of ten cases, and each row has a case", function()
     local done, all, known = 0, 0, {}
     for _, case in ipairs(refusals.all()) do known[case.chapter .. case[1]] = true end
     for chapter, list in pairs(remedies) do
@@ -89,7 +89,7 @@ describe("an optional event", function()
 end)
 
 describe("doc/errors.md", function()
-  it("has sixty cases and more, no two of one name", function()
+  it("has sixty cases or more, each with its own name", function()
     local seen = {}
     for _, case in ipairs(refusals.all()) do
       local name = case.chapter .. ": " .. case[1]

@@ -184,7 +184,7 @@ describe("the house", function()
     assert.same({}, cycles(lua_graph()))
   end)
 
-  it("finds an upward use and a cycle where there is one", function()
+  it("detects an upward use and a cycle", function()
     local graph = {
       ["base/a"] = { folder = "base", uses = { "live/b" } }, ["live/b"] = { folder = "live", uses = { "base/a" } },
     }
@@ -255,7 +255,7 @@ describe("the house", function()
     assert.same({}, strangers)
   end)
 
-  it("exports nothing from the library but pev_, and needs nothing of Lua", function()
+  it("exports nothing from the library but pev_, and uses no symbol of Lua", function()
     local archive = "build/libperfev.a"
     if #files(archive) == 0 then pending("no build/libperfev.a") end
     if not run.have "nm" then pending("no nm(1)") end
@@ -296,7 +296,7 @@ describe("the house", function()
     assert.matches("_chk@", run.capture("readelf -sW --dyn-syms build/perfl"))
   end)
 
-  it("has at its root what is known there, and no output of a trial", function()
+  it("has only known files at its root", function()
     local known = {}
     for name in ([[.busted .ci .clang-format .clang-tidy .editorconfig .eslintrc.json .git .gitignore .luacheckrc
       ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md bench build doc lua rockspec
@@ -327,7 +327,7 @@ describe("the house", function()
       return found
     end
 
-    it("in a variable with the name of a message, or what a pcall has caught", function()
+    it("in a variable named like a message, or caught by pcall", function()
       local is_message = { why = true, what = true, message = true, msg = true, reason = true, wrong = true, err = true,
                            said = true, refused = true, failure = true }
       local function finder()
@@ -353,7 +353,7 @@ describe("the house", function()
       assert.same({}, lines_with(finder, readers))
     end)
 
-    it("by a pattern that is part of one of its sentences", function()
+    it("by a pattern from one of its sentences", function()
       local sentences = {} -- the text of every string in C and Lua
       for _, path in ipairs(files("src/*.c", "src/*/*.c", "src/lua/*/*.c")) do
         for text in without_comments(read(path)):gmatch '"([^"\n]*)"' do sentences[#sentences + 1] = text end
@@ -383,7 +383,7 @@ describe("the house", function()
     end)
   end)
 
-  it("writes no line beyond 100 columns, a tab being 8", function()
+  it("has no line beyond 100 columns, with tabs of 8", function()
     local long = {}
     for _, path in ipairs(files("src/*.[ch]", "src/*/*.[ch]", "src/lua/*/*.[ch]", "src/gen/*.lua",
       "spec/support/*.c", "Makefile")) do

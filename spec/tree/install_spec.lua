@@ -35,7 +35,7 @@ describe("make install", function()
   teardown(function() run.remove(root) end)
   local it = require "spec.support.skip"(it, function() if not built then pending("no src/perfl.c yet") end end)
 
-  it("puts every part in its place", function()
+  it("puts every file in its place", function()
     local list = found(root)
     for _, path in ipairs {
       "usr/bin/perfl", "usr/lib/lua/5.4/perfev/core.so", "usr/lib/lua/5.4/perfev/elf.so",
@@ -54,15 +54,15 @@ describe("make install", function()
     end
   end)
 
-  it("gives a perfl that starts", function()
+  it("installs a perfl that starts", function()
     assert.matches("^perfl ", must({ root .. "/usr/bin/perfl", "--version" }, elsewhere))
   end)
 
-  it("gives a perfl that runs its scripts by name", function()
+  it("installs a perfl that runs its scripts by name", function()
     assert.matches("syscount", must({ root .. "/usr/bin/perfl", "syscount", "--help" }, elsewhere))
   end)
 
-  it("gives a module that loads", function()
+  it("installs a module that loads", function()
     local env = {
       LUA_PATH = root .. "/usr/share/lua/5.4/?.lua;" .. root .. "/usr/share/lua/5.4/?/init.lua",
       LUA_CPATH = root .. "/usr/lib/lua/5.4/?.so",
@@ -71,13 +71,13 @@ describe("make install", function()
     assert.equal(page, must({ "lua5.4", "-e", write_page }, { cwd = "/", env = env }))
   end)
 
-  it("gives a perfl that carries the parts of a page", function()
+  it("installs a perfl that includes the assets of a page", function()
     local script = root .. "/page.lua"
     assert(io.open(script, "w")):write(write_page):close()
     assert.equal(page, must({ root .. "/usr/bin/perfl", "-q", script }, elsewhere))
   end)
 
-  it("gives a C library of which pkg-config names all that it takes", function()
+  it("installs a C library with complete pkg-config flags", function()
     local tree = run.tempdir()
     finally(function() run.remove(tree) end)
     must({ "make", "install", "PREFIX=" .. tree })
@@ -87,7 +87,7 @@ describe("make install", function()
     must({ tree .. "/all" })
   end)
 
-  it("takes everything back on uninstall", function()
+  it("removes everything on uninstall", function()
     local tree = run.tempdir()
     finally(function() run.remove(tree) end)
     must({ "make", "install", "DESTDIR=" .. tree, "PREFIX=/opt" })
@@ -121,13 +121,13 @@ describe("luarocks make", function()
     if not run.have "luarocks" then pending("luarocks is not installed") end
   end)
 
-  it("gives a module that loads from another directory", function()
+  it("installs a module that loads from another directory", function()
     local result = rocks_lua('assert(require "perfev")')
     assert.equal("", result.err)
     assert.equal(0, result.code)
   end)
 
-  it("gives a perfl that starts, and its scripts by name", function()
+  it("installs a perfl that starts, and its scripts by name", function()
     assert.matches("^perfl ", must({ tree .. "/bin/perfl", "--version" }, elsewhere))
     assert.matches("syscount", must({ tree .. "/bin/perfl", "syscount", "--help" }, elsewhere))
   end)
@@ -137,13 +137,13 @@ describe("a Lua of another version", function()
   local path = checkout .. "/lua/?.lua;" .. checkout .. "/lua/?/init.lua"
   local code = "package.path, package.cpath = %q, ''; %s print(select(2, pcall(require, 'perfev')))"
 
-  it("is told which one is needed, before any of ours is loaded that it cannot read", function()
+  it("is refused with the needed version, before a file that it cannot read", function()
     if not run.have "lua5.1" then pending("lua5.1 is not installed") end
     local r = run({ "lua5.1", "-e", code:format(path, "") }, elsewhere)
     assert.equal("perfev: Lua 5.4 is needed, and this is Lua 5.1\n", r.out)
   end)
 
-  it("is called by its own name", function()
+  it("is reported as LuaJIT if it is LuaJIT", function()
     local r = run({ "lua5.4", "-e", code:format(path, "_VERSION, jit = 'Lua 5.1', {}") }, elsewhere)
     assert.equal("perfev: Lua 5.4 is needed, and this is Lua 5.1 (LuaJIT)\n", r.out)
   end)

@@ -91,7 +91,7 @@ local classes = {
 
 for variable, methods in pairs(classes) do
   describe("the methods that the documents call on " .. variable, function()
-    it("are those that a user can call", function()
+    it("are exactly its public methods", function()
       local names = public(methods())
       assert.same(sorted(names), sorted(documented(variable)))
       assert.same(sorted(names), sorted(headed(variable) or names))
@@ -100,7 +100,7 @@ for variable, methods in pairs(classes) do
 end
 
 describe("the methods that the documents call on r", function()
-  it("are the functions among the fields of a record", function()
+  it("are exactly the functions among the fields of a record", function()
     local spec = { sample_type = { "ip" }, sample_id_all = true }
     local bytes, found = perfev.encode(spec, { type = "sample", ip = 1 }), {}
     for r in assert(perfev.decoder(spec)):records(bytes) do
@@ -131,7 +131,7 @@ describe("a class of the C module", function()
     ["perfev.aux"] = "bytes",
   }
 
-  it("has documented methods, or its name says that it is the module's own (perfev.core.)", function()
+  it("has documented methods, or a name with perfev.core.", function()
     local found = {}
     for name, class in pairs(debug.getregistry()) do
       local methods = type(name) == "string" and name:find "^perfev%." and type(class) == "table" and class.__index

@@ -1,4 +1,4 @@
--- The runner of spec files, and the helper that starts programs: who ends how has passed, failed, or is run again.
+-- The runner of spec files, and the helper that starts programs: which ends pass, fail, or cause a second run.
 
 local run = require "spec.support.run"
 
@@ -33,7 +33,7 @@ local function suite(...)
 end
 
 describe("the suite", function()
-  it("adds up what its files say, with the seconds of each", function()
+  it("sums the results of its files, and prints the seconds of each", function()
     local r = suite("a", "b")
     assert.same({ 0, "a: 3 passed, 0 failed, 0 skipped (N s)\nb: 3 passed, 0 failed, 0 skipped (N s)\n"
       .. "6 passed, 0 failed, 0 skipped\n" }, { r.code, (r.out:gsub("%(%d+ s%)", "(N s)")) })
@@ -42,7 +42,7 @@ describe("the suite", function()
     assert.matches("\n5 passed, 1 failed, 0 skipped\n$", r.out)
   end)
 
-  it("fails where a file ends without its closing line, or badly behind it", function()
+  it("fails if a file ends without its summary line, or with an error after it", function()
     local r = suite "early"
     assert.equal(1, r.code)
     assert.matches("FAILED: early ended early, with status 3\n0 passed, 1 failed, 0 skipped\n$", r.out)
@@ -51,14 +51,14 @@ describe("the suite", function()
     assert.matches("FAILED: leaks ended with status 23\n3 passed, 1 failed, 0 skipped\n$", r.out)
   end)
 
-  it("runs a file again of which LeakSanitizer died, and says so", function()
+  it("repeats a file in which LeakSanitizer died, and reports it", function()
     local r = suite "dies"
     assert.equal(0, r.code)
     assert.matches("this is the second run\n3 passed, 0 failed, 0 skipped\n$", r.out)
     assert.equal("2", run.capture(("cat %s/spec.times"):format(dir)))
   end)
 
-  it("runs a file of the real kernel that failed once more, and lists it as unsteady if it passes", function()
+  it("repeats a failed live file, and lists it as unsteady if it then passes", function()
     local r = suite("spec/live/unsteady", "a")
     assert.equal(0, r.code)
     local kept = dir .. "/kept/spec_live_unsteady."
@@ -69,7 +69,7 @@ describe("the suite", function()
     assert.equal("run 2\n", run.slurp(kept .. "2"))
   end)
 
-  it("counts a file of the real kernel that fails twice as failed, and runs no other file again", function()
+  it("counts a live file that fails twice as failed, and repeats no other file", function()
     local r = suite("spec/live/fails", "fails")
     assert.equal(1, r.code)
     assert.equal(1, select(2, r.out:gsub("again, alone: ", "")))
@@ -78,8 +78,8 @@ describe("the suite", function()
   end)
 end)
 
-describe("a program that a spec starts", function()
-  it("is run again when a tool died that is none of ours, a few times", function()
+describe("a program started by a spec", function()
+  it("is repeated a few times if a foreign tool crashes", function()
     local dying = 'echo "assertion failed at util/build-id.c:1010" >&2; [ $times -ge %d ] && exec echo alive; exit 134'
     local said = run.quote(program("perf", dying:format(2)))
     -- Runs in a separate process; returns its standard error.
@@ -93,7 +93,7 @@ describe("a program that a spec starts", function()
     assert.equal("134\t\n", run({ "lua5.4", "-e", text:format(said) }).out)
   end)
 
-  it("makes the spec pending when perf dies each time, but not of what perfl made", function()
+  it("makes the spec pending if perf crashes each time, but not if perfl made the recording", function()
     local said = run.quote(program("perf", 'echo "assertion failed at util/build-id.c:1010" >&2; exit 134'))
     local function pending_in(command)
       local ok, why = pcall(run, command)

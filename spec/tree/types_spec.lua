@@ -61,11 +61,11 @@ local function names_of(class)
 end
 
 describe("the annotations for editors", function()
-  it("have a type for every function of the pages, with its parameters, and no other", function()
+  it("have a type for every function in doc/api, with its parameters, and no other", function()
     assert.same({ 0, "" }, { generated.code, generated.err })
   end)
 
-  it("are Lua that loads, and annotate each parameter of each function", function()
+  it("are Lua code that loads, and annotate each parameter of each function", function()
     assert(load(text))
     for name, class in pairs(classes) do
       for method, params in pairs(class.methods) do
@@ -74,7 +74,7 @@ describe("the annotations for editors", function()
     end
   end)
 
-  it("define every class that they mention", function()
+  it("define every class that they use", function()
     local defined = {}
     for name in text:gmatch "%-%-%-@class ([%w_.]+)" do defined[name] = true end
     for name in text:gmatch "%-%-%-@alias ([%w_.]+)" do defined[name] = true end
@@ -144,14 +144,14 @@ describe("the annotations for editors", function()
     end
   end)
 
-  it("give a callback the records of its type", function()
+  it("pass a callback the records of its type", function()
     local fields = classes["perfev.EventSpec"].fields
     assert.matches("fun(r: perfev.record.sample, args: perfev.Payload): any", fields.sample, 1, true)
     assert.matches("fun(r: perfev.record.mmap|perfev.record.mmap2): any", fields.mmap, 1, true)
     assert.matches("perfev.Sink", fields.switch, 1, true)
   end)
 
-  it("warn about a name that the pages or the list of types lack", function()
+  it("warn about a name without a page or without a signature", function()
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
     assert(io.open(dir .. "/page.md", "w")):write "# A page\n\n## `s:dance(steps)`\n\nDances.\n":close()
@@ -162,7 +162,7 @@ describe("the annotations for editors", function()
     assert.matches("function s:dance(steps) end", r.out, 1, true)
   end)
 
-  it("find the mistakes in a script, by lua-language-server", function()
+  it("make lua-language-server find the mistakes in a script", function()
     if not run.have "lua-language-server" then return pending "lua-language-server is not installed" end
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
