@@ -53,14 +53,14 @@ before_each(function() k = sim.new() end)
 after_each(function() perfev.hooks.clear() end)
 
 describe("a simulated ring", function()
-  it("keeps one byte free: 170 records of 24 bytes go into a page, and no more", function()
+  it("keeps one byte free, so that 170 records of 24 bytes fit in a page", function()
     local event = mapped(clock())
     for _ = 1, 170 do assert.is_true(k:push(event, record(24))) end
     assert.is_false(k:push(event, record(24)))
     assert.equal(4080, head(event))
   end)
 
-  it("counts what is lost, and tells it before the next record that has room", function()
+  it("counts lost records, and reports them before the next record with room", function()
     local event = mapped(clock())
     for _ = 1, 173 do k:push(event, record(24)) end
     assert.equal(3, event.lost)
@@ -72,7 +72,7 @@ describe("a simulated ring", function()
     assert.equal(0, event.ring.lost)
   end)
 
-  it("counts records that come while output is paused as lost", function()
+  it("counts records as lost while output is paused", function()
     local event, fd = mapped(clock())
     assert.equal(0, k.hooks.ioctl(fd, "PAUSE_OUTPUT", 1))
     assert.is_false(k:push(event, record(24)))
@@ -82,14 +82,14 @@ describe("a simulated ring", function()
     assert.equal(1, event.lost)
   end)
 
-  it("that is mapped read-only ignores the tail: head runs past", function()
+  it("that is mapped read-only ignores the tail", function()
     local event = mapped(clock(), 1, READ_ONLY)
     for _ = 1, 300 do assert.is_true(k:push(event, record(24))) end
     assert.equal(7200, head(event))
     assert.equal(0, event.lost)
   end)
 
-  it("that is written backward counts down from 0, the newest record at head", function()
+  it("that is written backward counts down from 0, with the newest record at head", function()
     local event = mapped(clock { write_backward = true }, 1, READ_ONLY)
     for i = 1, 3 do k:push(event, record(24, 60 + i)) end
     assert.equal(-72, head(event))
@@ -98,7 +98,7 @@ describe("a simulated ring", function()
     assert.equal(61, (string.unpack("=I4", event.ring.memory:read(at + 48, 4))))
   end)
 
-  it("splits a record at its end, never a header", function()
+  it("can split a record at its end, but not a header", function()
     local event = mapped(clock())
     for _ = 1, 4 do
       k:push(event, record(1016))
@@ -126,18 +126,18 @@ describe("a simulated ring's reader is woken", function()
     assert.same({ 6 }, wakeups { watermark = true })
   end)
 
-  it("every so many samples, side-band records not counted", function()
+  it("after a number of samples, not counting side-band records", function()
     assert.same({ 4, 8 }, wakeups({ wakeup_events = 4 }, 9, 24))
     assert.same({}, wakeups({ wakeup_events = 1 }, 3, 24))
   end)
 
-  it("every so many bytes, capped at the ring", function()
+  it("after a number of bytes, at most the ring's", function()
     assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, wakeups { watermark = true, wakeup_watermark = 1 })
     assert.same({ 3, 5, 8, 10 }, wakeups { watermark = true, wakeup_watermark = 1000 })
     assert.same({}, wakeups { watermark = true, wakeup_watermark = 1 << 20 })
   end)
 
-  it("by a latch that the asking clears", function()
+  it("by a flag that is cleared when it is read", function()
     local event, fd = mapped(clock { watermark = true, wakeup_watermark = 1 })
     local epfd = k.hooks.epoll_create()
     k.hooks.epoll_ctl(epfd, 1, fd, POLLIN, 77)
@@ -146,7 +146,7 @@ describe("a simulated ring's reader is woken", function()
     assert.same({}, k.hooks.epoll_wait(epfd, 8, 0))
   end)
 
-  it("by a hangup without POLLIN when the task ends, whatever is unread; without a ring, at once", function()
+  it("by a hangup without POLLIN when the task ends, or at once without a ring", function()
     local event, fd = open(clock(), 42, 0)
     local epfd = k.hooks.epoll_create()
     k.hooks.epoll_ctl(epfd, 1, fd, POLLIN, 1)
@@ -159,7 +159,7 @@ describe("a simulated ring's reader is woken", function()
 end)
 
 describe("a simulated mapping", function()
-  it("is 1 + 2^n pages, or the page alone", function()
+  it("is 1 + 2^n pages, or only the page", function()
     local _, fd = open(clock())
     for _, len in ipairs { 0, 100, PAGE + 100, 4 * PAGE, 1 << 13 | 1 } do
       assert.same({ nil, E.EINVAL }, { k.hooks.mmap(len, RW, fd, 0) })
@@ -169,7 +169,7 @@ describe("a simulated mapping", function()
     assert.is_truthy(k.hooks.mmap(9 * PAGE, RW, fd, 0))
   end)
 
-  it("is refused where output goes elsewhere, to one inherited on every CPU, and beyond mlock", function()
+  it("is refused for redirected output, for an inherited event on any CPU, and beyond mlock", function()
     local _, owner = mapped(clock())
     local _, fd = open(clock())
     k.hooks.ioctl(fd, "SET_OUTPUT", owner)
@@ -181,7 +181,7 @@ describe("a simulated mapping", function()
     assert.same({ nil, E.EPERM }, { k.hooks.mmap(3 * PAGE, RW, fd, 0) })
   end)
 
-  it("of an AUX area lies where the reader said, and wraps", function()
+  it("of an AUX area has the reader's offset, and wraps", function()
     k = sim.new { world = "intel_hybrid" }
     local event, fd = open({ type = 9, sample_type = IDS, sample_id_all = true }, 42, 0)
     local page = k.hooks.mmap(2 * PAGE, RW, fd, 0)
@@ -200,7 +200,7 @@ describe("a simulated mapping", function()
 end)
 
 describe("a simulated event", function()
-  it("sends its output to another of its CPU, clock and direction, or back with -1", function()
+  it("redirects its output to an event of the same CPU, clock and direction, and back", function()
     local owner, to = mapped(clock())
     local event, fd = open(clock())
     assert.equal(0, k.hooks.ioctl(fd, "SET_OUTPUT", to))
@@ -220,7 +220,7 @@ describe("a simulated event", function()
     assert.same({ nil, E.EBADF }, { k.hooks.ioctl(fd, "SET_OUTPUT", 99) })
   end)
 
-  it("counts while it is on, and says for how long", function()
+  it("counts while it is enabled, and measures the time", function()
     local format = { "total_time_enabled", "total_time_running", "id" }
     local event, fd = open(clock { read_format = format, disabled = true })
     k:advance_to(k.now + 5)
@@ -237,7 +237,7 @@ describe("a simulated event", function()
     assert.equal("", k.hooks.read(fd, 32))
   end)
 
-  it("is read with its group, and switched with it", function()
+  it("is read together with its group, and enabled with it", function()
     local format = { read_format = { "group", "id" } }
     local leader, fd = open(clock(format))
     local member = open(clock(format), -1, 0, fd)
@@ -252,7 +252,7 @@ describe("a simulated event", function()
     refused("EBADF", clock(), -1, 0, 99)
   end)
 
-  it("stops after as many samples as REFRESH allows", function()
+  it("stops after the number of samples in REFRESH", function()
     local event, fd = mapped(clock { disabled = true })
     assert.equal(0, k.hooks.ioctl(fd, "REFRESH", 2))
     for _ = 1, 3 do k:emit(event, "sample", {}) end
@@ -267,7 +267,7 @@ describe("a simulated event", function()
     assert.same({ nil, E.EBADF }, { k.hooks.ioctl(99, "ENABLE", 0) })
   end)
 
-  it("takes one filter, and one program", function()
+  it("accepts one filter and one program", function()
     local _, fd = open { type = 2, config = 5 }
     k.programs = { [30] = 4711 }
     assert.equal(0, k.hooks.ioctl(fd, "SET_FILTER", "a > 1"))
@@ -284,7 +284,7 @@ end)
 describe("a simulated world", function()
   before_each(function() k = sim.new { world = "vm", cpus = "0-1,4" } end)
 
-  it("refuses what the kernel refuses", function()
+  it("refuses the same calls as the kernel", function()
     refused("EINVAL", clock(), -1, -1)
     refused("EINVAL", clock(), -1, 5)
     refused("EINVAL", clock(), 42, -5)
@@ -306,14 +306,14 @@ describe("a simulated world", function()
     assert.is_truthy(open(clock { pinned = true }))
   end)
 
-  it("has four breakpoints to a CPU", function()
+  it("has four breakpoints per CPU", function()
     local breakpoint = { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 8 }
     for _ = 1, 4 do assert.is_truthy(open(breakpoint)) end
     refused("ENOSPC", breakpoint)
     assert.is_truthy(open(breakpoint, -1, 1))
   end)
 
-  it("of an older release knows less, and tells its size", function()
+  it("of an older release refuses newer features, and reports its attr's size", function()
     k = sim.new { world = "vm", release = "5.4" }
     refused("E2BIG", { type = 1, config3 = 7 })
     refused("EINVAL", clock { sample_type = { "cgroup" } })
@@ -322,7 +322,7 @@ describe("a simulated world", function()
     assert.is_truthy(open(clock { sample_type = { "phys_addr" } }))
   end)
 
-  it("gives those without capabilities what kernel.perf_event_paranoid allows", function()
+  it("applies kernel.perf_event_paranoid to a user without capabilities", function()
     k = sim.new { world = "unprivileged" }
     refused("EACCES", clock(), 0, -1)
     assert.is_truthy(open(clock { exclude_kernel = true }, 0, -1))
@@ -334,7 +334,7 @@ describe("a simulated world", function()
     assert.same({ nil, E.EACCES }, { k.hooks.list "/sys/kernel/tracing/events" })
   end)
 
-  it("is there for each of several machines, PMUs and all", function()
+  it("exists for several machines, with their PMUs", function()
     assert.same({ "amd", "arm64", "intel_hybrid", "locked_down", "s390x", "unprivileged", "vm" }, sim.worlds)
     local pmus = {}
     for _, name in ipairs(sim.worlds) do
@@ -353,14 +353,14 @@ describe("a simulated world", function()
     refused("EINVAL", { type = 23, config = 2 }, 42, 0)
   end)
 
-  it("takes no option that it does not know", function()
+  it("refuses unknown options", function()
     assert.error_matches(function() sim.new { cpu = "0" } end, "unknown option 'cpu' %(did you mean 'cpus'%?%)")
     assert.error_matches(function() sim.new {}:fail("mmpa", 1, 12) end, "no call is named 'mmpa' %(did you mean 'mmap'")
     assert.error_matches(function() sim.new { world = "vn" } end, "no world is called 'vn' %(did you mean 'vm'%?%)")
   end)
 end)
 
-describe("what happens in a simulated kernel", function()
+describe("in a simulated kernel", function()
   local got
 
   local function listen(spec, opts)
@@ -378,7 +378,7 @@ describe("what happens in a simulated kernel", function()
     return s
   end
 
-  it("comes to every event that asks for it, on its CPU", function()
+  it("a record reaches every event that requests it, on its CPU", function()
     local s = listen { "dummy", comm = true, switch = true }
     k:after("10ms", function()
       assert.is_true(k:ring(1):push { type = "comm", pid = 7, comm = "cat" } > 0)
@@ -393,7 +393,7 @@ describe("what happens in a simulated kernel", function()
     assert.equal("cat", got[2].r.comm)
   end)
 
-  it("fills a tracepoint's payload from its fields by name", function()
+  it("a tracepoint's payload is packed from named fields", function()
     k = sim.new { world = "vm", tracepoints = {
       ["fs:opened"] = { 900, "char who[8]; u64 ino; __data_loc char[] name; short flags" } } }
     local seen
@@ -414,11 +414,11 @@ describe("what happens in a simulated kernel", function()
     assert.same({ 9, "me", 77, "/etc/passwd", -2, 9 }, seen)
   end)
 
-  it("is not a record that no kernel has", function()
+  it("a record must have a known type", function()
     assert.error_matches(function() k:ring(0):push { type = "comn" } end, "no record is called 'comn'")
   end)
 
-  it("is lost when a ring is full, and the session says how much", function()
+  it("a record is lost if a ring is full, and the session counts it", function()
     local s = listen({ "dummy", comm = true }, { cpus = { 0 } })
     k:after("10ms", function()
       for i = 1, 1000 do k:ring(0):push { type = "comm", pid = i, comm = "c" } end
@@ -430,7 +430,7 @@ describe("what happens in a simulated kernel", function()
     assert.equal(1001, #got + stats.lost)
   end)
 
-  it("is done by the commands that the session starts", function()
+  it("a command of the session can push records", function()
     local argv
     k.command = function(child)
       argv = child.argv
@@ -445,7 +445,7 @@ describe("what happens in a simulated kernel", function()
     assert.same({}, k:leaks())
   end)
 
-  it("takes no time of ours: an hour passes at once", function()
+  it("an hour passes at once", function()
     k:with(function()
       local n = 0
       local s = perfev.session { duration = "1h", buffer = "16K" }
@@ -456,7 +456,7 @@ describe("what happens in a simulated kernel", function()
     end)
   end)
 
-  it("leaves what was not given back to be seen", function()
+  it("open resources are listed as leaks", function()
     local s = k:with(function()
       local s = perfev.session { buffer = "16K", cpus = { 0 }, command = { "x" } }
       s:event { "dummy" }
@@ -469,7 +469,7 @@ describe("what happens in a simulated kernel", function()
     assert.same({}, k:leaks())
   end)
 
-  it("fails on the n-th call, with the size that E2BIG writes back", function()
+  it("the n-th call can be made to fail, with the size for E2BIG", function()
     local sizes, real = {}, k.hooks.perf_event_open
     k.hooks.perf_event_open = function(attr, ...)
       local fd, errno = real(attr, ...)
@@ -511,7 +511,7 @@ describe("perfl --sim", function()
     end)
     return k]]
 
-  it("runs a user's script unchanged on the world of a file", function()
+  it("runs a user's script unchanged on a world from a file", function()
     local script = file("woken.lua", [[
       local perfev = require "perfev"
       perfev.event { "sched:sched_wakeup", sample = function(r, a) print(r.cpu, a.comm, a.pid) end }
@@ -522,34 +522,34 @@ describe("perfl --sim", function()
     assert.matches("3 records, 0 lost", r.err)
   end)
 
-  it("ends when nothing more is going to happen, the command first", function()
+  it("ends, with its command, when no more records are due", function()
     local text = 'event { "dummy", comm = print } done(function() print "done" end)'
     local r = run({ run.perfl, "--sim", "vm", "-e", text, "--", "sleep", "1000" })
     assert.equal("done\n", r.out, r.err)
     assert.equal(0, r.code)
   end)
 
-  it("runs stat, which counts what each of its -e names", function()
+  it("runs stat, which counts each of its -e events", function()
     local r = run { run.perfl, "-q", "--sim", "vm", "-a", "-d", "1s", "stat", "-x,", "-e", "cs", "-e", "faults,dummy" }
     assert.equal(0, r.code, r.err)
     assert.matches("^[^\n]*,cs,[^\n]*\n[^\n]*,faults,[^\n]*\n[^\n]*,dummy,[^\n]*\n$", r.out)
   end)
 
-  it("runs stat, which says whose its counts are", function()
+  it("runs stat, which prints its target", function()
     for words, whose in pairs { ["-a"] = "'system wide'", ["-C 0"] = "'sleep 9'", [""] = "'sleep 9'" } do
       local r = run(("%s -q --sim vm -d 1s %s stat -e cs -- sleep 9"):format(run.quote(run.perfl), words))
       assert.matches("^\n Performance counter stats for " .. whose .. ":\n", r.out)
     end
   end)
 
-  it("refuses as the world does, with what that means", function()
+  it("refuses like the simulated kernel, with the cause", function()
     local r = run({ run.perfl, "--sim", "locked_down", "-a", "-e", 'event { "cpu-clock", sample = print }' })
     assert.equal(1, r.code)
     assert.matches("cannot open cpu%-clock on cpu 0: Permission denied %(EACCES%)\n"
       .. "  kernel.perf_event_paranoid is 4", r.err)
   end)
 
-  it("says what is wrong with the file", function()
+  it("reports a mistake in the file of a world", function()
     local function said(text)
       return run({ run.perfl, "--sim", file("w.lua", text), "-a", "-e", "event { 'dummy' }" }).err
     end
@@ -563,7 +563,7 @@ describe("perfl --sim", function()
 end)
 
 describe("perfl --trace-sys", function()
-  it("prints every call and its result on standard error, as strace does", function()
+  it("prints every call and its result on standard error, like strace", function()
     local r = run { run.perfl, "--sim", "vm", "--trace-sys", "-a", "-e", "event { 'cpu-clock', freq = 99 }" }
     assert.equal(0, r.code, r.err)
     assert.matches("\nperf_event_open%({type=1, size=96, config=0x0, sample_freq=99, sample_type=0x%x+, .-freq=1, .-}, "
@@ -587,7 +587,7 @@ describe("doc/testing.md", function()
     return files
   end
 
-  it("has an example that works as it stands: script, world and spec", function()
+  it("has a complete working example: script, world and spec", function()
     local files, dir = blocks(), run.tempdir()
     for name, text in pairs(files) do
       local f = assert(io.open(dir .. "/" .. name, "w"))
