@@ -14,7 +14,7 @@ local k = sim.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven" } }
 k:tracepoint("a:enter", 300, "long id; long a; long b")
 k:tracepoint("a:exit", 301, "long id; long ret")
 
--- A record without its time: the bytes before and after it.
+-- A record without its time: the bytes before and after it; or all bytes of a record that has no time.
 local function template(event, args, tid)
   local bytes
   local push = k.push
@@ -22,7 +22,8 @@ local function template(event, args, tid)
   k:emit(event, "sample", { pid = tid, tid = tid, time = 0x7e57e57e57e57e57,
                             raw = require "perfev.sim.payload".pack(k.tracepoints[event.attr.config], args) })
   k.push = push
-  local at = assert(bytes:find(string.pack("=i8", 0x7e57e57e57e57e57), 1, true))
+  local at = bytes:find(string.pack("=i8", 0x7e57e57e57e57e57), 1, true)
+  if not at then return { bytes } end
   return { bytes:sub(1, at - 1), bytes:sub(at + 8) }
 end
 
@@ -39,7 +40,7 @@ local function piece(event, nr)
     pieces[event] = list
   end
   local time, out = string.pack("=i8", k.now), {}
-  for i, one in ipairs(list) do out[i] = one[1] .. time .. one[2] end
+  for i, one in ipairs(list) do out[i] = one[2] and one[1] .. time .. one[2] or one[1] end
   return table.concat(out):rep(nr // KINDS)
 end
 
