@@ -20,7 +20,7 @@ struct pev_record_form {
 	struct pev_register_names registers;
 };
 
-/* A record, and what is known of it besides its bytes. */
+/* A record with the facts that its bytes do not contain. */
 struct pev_shown_record {
 	const struct pev_record *rec;
 	uint64_t offset;                 /* in the file */

@@ -3,7 +3,7 @@
  *
  * A stack is made when a sample is delivered, because the tasks then know the maps. It is
  * interned: equal frames in the same files are the same stack, in every process. Frames are
- * interned, too: a stack is a list of their ids, and what is known of a frame is known by its id.
+ * interned, too: a stack is a list of frame ids, and names are stored once for each id.
  * Frames and stacks live until pev_stacks_free() frees all, so that an id never changes its
  * meaning. Names are looked up later, for printing.
  */

@@ -9,7 +9,7 @@
 
 #include "lua/record/lrecord_value.h"
 
-/* A sink of a slot, copied for a thread, and what it needs of its slot. */
+/* A thread's copy of a slot's sink, with the slot's condition and payload. */
 struct target {
 	struct l_sink *sink;
 	struct l_event_condition *guard; /* or NULL */
