@@ -1354,6 +1354,25 @@ describe("a group that is read by its leader", function()
   end)
 end)
 
+describe("a snapshot", function()
+  it("reports that the kernel does not resume the output, after its records were delivered", function()
+    k = sim.new { cpus = "0" }
+    perfev.hooks.set(k.hooks)
+    local periods = {}
+    local s <close> = new({ overwrite = true, buffer = "4K" },
+      { sample = function(r) periods[#periods + 1] = r.period end })
+    assert(s:start())
+    emit_many(3)
+    assert.equal(3, s:snapshot())
+    k:fail("ioctl PAUSE_OUTPUT", 2, E.EINTR)
+    local n, why, code = s:snapshot()
+    assert.is_nil(n)
+    assert.matches("cannot resume the output of a backward ring", why, 1, true)
+    assert.equal(E.EINTR, code)
+    assert.same({ 1, 2, 3, 1, 2, 3 }, periods)
+  end)
+end)
+
 describe("loss", function()
   it("of the session's own records is counted apart", function()
     local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }

@@ -134,10 +134,11 @@ bool pev_engine_read_timer(struct pev_engine *engine, uint32_t timer);
  * in rec, for slot; 0 at the end of the round; or -errno with the reason when reading ends early,
  * after all records before. A record is valid until the next call of any of the three. The last
  * record is a LOST record of the losses that no other record had, if a listener wants it.
+ * end returns -errno if the kernel does not resume the output that a snapshot paused.
  */
 int pev_engine_begin(struct pev_engine *engine, enum pev_drain drain);
 static inline int pev_engine_next(struct pev_engine *engine, struct pev_err *err);
-void pev_engine_end(struct pev_engine *engine);
+int pev_engine_end(struct pev_engine *engine);
 /* Skips the remaining listeners of the current record. */
 static inline void pev_engine_skip_listeners(struct pev_engine *engine)
 {

@@ -543,9 +543,9 @@ int pev_engine_begin(struct pev_engine *e, enum pev_drain drain)
 	return 0;
 }
 
-void pev_engine_end(struct pev_engine *e)
+int pev_engine_end(struct pev_engine *e)
 {
-	e->source->calls->end(e->source, e->slot != PEV_NO_SLOT);
+	return e->source->calls->end(e->source, e->slot != PEV_NO_SLOT);
 }
 
 int64_t pev_engine_dispatch(struct pev_engine *e, enum pev_drain drain, pev_deliver_fn deliver,
@@ -562,6 +562,10 @@ int64_t pev_engine_dispatch(struct pev_engine *e, enum pev_drain drain, pev_deli
 		rc = deliver(ctx, e->slot, &e->rec);
 		nr++;
 	}
-	pev_engine_end(e);
-	return rc < 0 ? rc : nr;
+	if (rc < 0) {
+		pev_engine_end(e);
+		return rc;
+	}
+	rc = pev_engine_end(e);
+	return rc < 0 ? pev_fail(err, rc, "cannot resume the output of a backward ring") : nr;
 }

@@ -301,11 +301,11 @@ static void report_corrupt(struct pev_session *s, struct pev_session_ring *r)
 			    "unread records are skipped (later cases are only counted)", r->cpu);
 }
 
-void pev_session_end_round(struct pev_session *s)
+int pev_session_end_round(struct pev_session *s)
 {
 	/* A callback has forked: the rings are not mapped in this process. */
 	if (!s->in_round || !pev_session_is_ours(s))
-		return;
+		return 0;
 	s->in_round = false;
 	release_run(s);
 	s->unparsed = NULL;
@@ -318,20 +318,20 @@ void pev_session_end_round(struct pev_session *s)
 	/* The rings are not read for a while. */
 	if (s->drain < PEV_DRAIN_REST)
 		lift_full_rings(s, 1);
-	if (s->drain == PEV_DRAIN_SNAPSHOT)
-		pause_output(s, false);
+	return s->drain == PEV_DRAIN_SNAPSHOT ? pause_output(s, false) : 0;
 }
 
-static void end(struct pev_source *source, bool delivered)
+static int end(struct pev_source *source, bool delivered)
 {
 	struct pev_session *s = pev_session_of(source);
+	int rc = pev_session_end_round(s);
 
-	pev_session_end_round(s);
 	if (!delivered || !pev_session_is_ours(s) || s->drain >= PEV_DRAIN_REST)
-		return;
+		return rc;
 	s->delivered_since_tick = true;
 	if (s->tick >= 0)
 		pev_session_set_tick(s, PEV_TICK_NS);
+	return rc;
 }
 
 static const struct pev_attr *attr(const struct pev_source *source, uint32_t n)

@@ -108,8 +108,8 @@ uint32_t pev_session_slot_of_id(const struct pev_session *session, uint64_t id);
 int pev_session_set_tick(struct pev_session *session, uint64_t ns);
 /* Makes the session a source of records (round.c). */
 void pev_session_init_source(struct pev_session *session);
-/* Ends the round, if there is one. */
-void pev_session_end_round(struct pev_session *session);
+/* Ends the round, if there is one. Returns as end of struct pev_source_calls. */
+int pev_session_end_round(struct pev_session *session);
 
 /*
  * Gives the recorder the bytes read from all rings, in ring order:

@@ -17,7 +17,11 @@ static int begin(struct pev_source *source, enum pev_drain drain)
 	return 0;
 }
 
-static void end(struct pev_source *source, bool delivered) { (void)source, (void)delivered; }
+static int end(struct pev_source *source, bool delivered)
+{
+	(void)source, (void)delivered;
+	return 0;
+}
 
 static int fill(struct pev_source *source, struct pev_err *err)
 {

@@ -53,8 +53,11 @@ struct pev_source_calls {
 	int (*begin)(struct pev_source *source, enum pev_drain drain);
 	/* Returns 1 and a run of records, 0 when the round is over, or -errno at damage. */
 	int (*fill)(struct pev_source *source, struct pev_err *err);
-	/* Ends the round. delivered: a listener received a record. */
-	void (*end)(struct pev_source *source, bool delivered);
+	/*
+	 * Ends the round. delivered: a listener received a record. Returns -errno if the kernel
+	 * does not resume the output that a snapshot paused.
+	 */
+	int (*end)(struct pev_source *source, bool delivered);
 	/* As pev_record_locate(). Counts and reports a malformed record. */
 	int (*locate)(struct pev_source *source, const struct pev_source_record *from,
 		      struct pev_record *rec);

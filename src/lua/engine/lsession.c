@@ -586,10 +586,13 @@ static int l_session_dispatch(lua_State *L)
 	self->d.dispatching = false;
 	if (delivery.rc < 0)
 		self->damage = delivery.err;
-	if (self->s)
-		pev_engine_end(&self->engine);
+	delivery.rc = self->s ? pev_engine_end(&self->engine) : 0;
 	if (self->closing)
 		close_all(self);
+	if (delivery.rc < 0)
+		return l_result(L, pev_fail(&delivery.err, delivery.rc,
+					    "cannot resume the output of a backward ring"),
+				&delivery.err);
 	l_raise_pending(L);
 	lua_pushinteger(L, (lua_Integer)delivery.nr);
 	lua_pushboolean(L, self->d.stop);
