@@ -360,7 +360,7 @@ $(FUZZ_O) $(FUZZ_BIND_O): $(BUILD)/fuzz/%.o: %.c $(HEADERS)
 	$(Q)$(call FUZZ_CC,fuzzer-no-link) $(INCLUDE) -c -o $@ $<
 $(BUILD)/fuzz/decoder: FUZZ_LIBS = $(LUA_LIBS)
 $(BUILD)/fuzz/decoder: $(FUZZ_BIND_O)
-$(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(FUZZ_O)
+$(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c $(wildcard spec/fuzz/*.h) $(FUZZ_O)
 	@echo "  FUZZ $@"
 	$(Q)$(call FUZZ_CC,fuzzer) $(INCLUDE) -o $@ $(filter-out %.h,$^) $(FUZZ_LIBS) \
 		$(foreach m,$(MODULES),$(call libs_of,$(m)))

@@ -8,156 +8,10 @@
  * Invariants for any input: a record takes 8 bytes of it at least, memory is bounded, no foreign
  * memory is accessed, and a reader that ends early names the offset.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "perfdata/reader.h"
+#include "recording_input.h"
 #include "touch.h"
-#include "perfdata/zstd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct file {
-	const uint8_t *bytes;
-	size_t len;
-};
-
-struct input {
-	struct file files[3]; /* "data", "data.0", "data.1" */
-	size_t pos;
-	size_t bad; /* bytes from here on cannot be read */
-	bool pipe, repeated, directory;
-	int open;
-};
-
-enum { FD_DIRECTORY = 2, FD_FILES };
-
-static int in_open(void *ctx, const char *path, int flags)
-{
-	static const char *const names[] = { "fuzz/data", "fuzz/data.0", "fuzz/data.1" };
-	struct input *in = ctx;
-
-	(void)flags;
-	in->open++;
-	if (!in->directory)
-		return FD_FILES;
-	for (int i = 0; i < 3; i++)
-		if (strcmp(path, names[i]) == 0)
-			return FD_FILES + i;
-	return FD_DIRECTORY;
-}
-
-static int in_list(void *ctx, const char *path, char **names, size_t *len)
-{
-	static const char list[] = "data.1\0data\0data.x\0data.0";
-
-	(void)ctx, (void)path;
-	*names = malloc(sizeof(list));
-	if (!*names)
-		return -ENOMEM;
-	memcpy(*names, list, sizeof(list));
-	*len = sizeof(list);
-	return 0;
-}
-
-static int in_close(void *ctx, int fd)
-{
-	(void)fd;
-	((struct input *)ctx)->open--;
-	return 0;
-}
-
-static int64_t in_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
-{
-	const struct input *in = ctx;
-	const struct file *file;
-
-	if (fd == FD_DIRECTORY)
-		return -EISDIR;
-	file = &in->files[fd - FD_FILES];
-	if (in->pipe)
-		return -ESPIPE;
-	if (offset >= in->bad)
-		return -EIO;
-	if (offset >= file->len)
-		return 0;
-	if (len > file->len - offset)
-		len = file->len - (size_t)offset;
-	memcpy(buf, file->bytes + offset, len);
-	return (int64_t)len;
-}
-
-static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
-{
-	struct input *in = ctx;
-	const struct file *file = &in->files[0];
-
-	(void)fd;
-	if (in->pos >= in->bad)
-		return -EIO;
-	if (len > file->len - in->pos)
-		len = file->len - in->pos;
-	if (len > 13)
-		len = 13;
-	memcpy(buf, file->bytes + in->pos, len);
-	in->pos += len;
-	return (int64_t)len;
-}
-
-#define REPEATS_MAX (256u << 10) /* bounds the time of one input */
-
-/* A token: count, length, bytes; its output is the bytes repeated count times. */
-struct repeats {
-	unsigned char token[2 + 255];
-	size_t have;      /* bytes of the token that were read */
-	size_t given, of; /* bytes of its output: written, total */
-	size_t all;       /* output so far, up to REPEATS_MAX */
-};
-
-static void *repeats_open(void) { return calloc(1, sizeof(struct repeats)); }
-static void repeats_close(void *stream) { free(stream); }
-
-static bool read_token(struct repeats *r, const unsigned char **in, size_t *len)
-{
-	while (*len && (r->have < 2 || r->have < 2u + r->token[1])) {
-		r->token[r->have++] = *(*in)++;
-		--*len;
-	}
-	if (r->have < 2 || r->have < 2u + r->token[1])
-		return false;
-	r->of = (size_t)r->token[0] * r->token[1];
-	return true;
-}
-
-static int64_t repeats_run(void *stream, const unsigned char **in, size_t *len, void *out,
-			   size_t cap, struct pev_err *err)
-{
-	struct repeats *r = stream;
-	size_t n = 0;
-
-	while (n < cap) {
-		if (r->given == r->of) {
-			if (r->of)
-				r->have = r->given = r->of = 0;
-			if (!read_token(r, in, len))
-				break;
-			r->all += r->of;
-			if (!r->of || r->all > REPEATS_MAX)
-				return pev_fail(err, -EBADMSG, "no token");
-		}
-		((unsigned char *)out)[n++] = r->token[2 + r->given++ % r->token[1]];
-	}
-	return (int64_t)n;
-}
-
-static const struct pev_inflate repeats = { repeats_open, repeats_run, repeats_close };
-
-static const struct pev_inflate *get_inflate(void *ctx, struct pev_err *err)
-{
-	(void)err;
-	return ((struct input *)ctx)->repeated ? &repeats : &pev_zstd_inflate;
-}
 
 static void touch_text(const char *text) { touch_bytes((const unsigned char *)text, strlen(text)); }
 
@@ -246,14 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.note = hear_note,
 		.ctx = &in,
 	};
-	struct pev_sys sys = {
-		.ctx = &in,
-		.open = in_open,
-		.close = in_close,
-		.list = in_list,
-		.pread = in_pread,
-		.read = in_read,
-	};
+	struct pev_sys sys = sys_of_input(&in);
 	struct pev_reader *df;
 
 	if (!size)

@@ -241,3 +241,19 @@ for _, endian in ipairs { "little", "big" } do
   save("reader", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2]) .. file
     .. threads[2] .. threads[1])
 end
+
+-- ---- unordered.c: files with enough samples for three threads, whole and damaged ----
+
+for _, endian in ipairs { "little", "big" } do
+  local built = new_recording(endian)
+  for i = 1, 60 do
+    built:add(sample(built, i % 3 + 1, i % 2 == 0 and i or 70 - i))
+    if i % 20 == 0 then built:round() end
+    if i % 15 == 0 then built:add { type = "lost", id = 1, lost = i, sample_id = { identifier = 1, time = i } } end
+  end
+  local bytes = built:file(features_of(built))
+  save("unordered", "samples_" .. endian, "\3" .. bytes)
+  save("unordered", "fails_" .. endian, string.char(FAILS) .. bytes)
+  save("unordered", "cut_" .. endian, "\0" .. bytes:sub(1, #bytes // 2))
+  save("unordered", "tools_" .. endian, "\0" .. of_tools(built):file(features_of(built)))
+end

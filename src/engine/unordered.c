@@ -12,7 +12,7 @@
 #include "perfdata/sorted_runs.h"
 
 #define PART_MAX ((size_t)16 << 20)
-#define PART_MIN ((size_t)128 << 10)
+#define PART_MIN ((uint64_t)128 << 10)
 #define RECORD_MAX ((size_t)64 << 10)
 #define BUFFER ((size_t)256 << 10)       /* stays in the second level of the cache */
 #define BATCH 64                         /* samples passed at once */
@@ -61,24 +61,24 @@ struct pev_unordered {
 
 static int add_range(struct range_list *ranges, const struct pev_reader_range *range)
 {
-	struct pev_reader_range *last = ranges->list + ranges->nr;
-	uint32_t cap = ranges->cap ? 2 * ranges->cap : 64;
+	struct pev_reader_range *list = ranges->list;
+	uint32_t cap = ranges->cap ? 2 * ranges->cap : 64, last = ranges->nr - 1;
 
-	if (ranges->nr && last[-1].end == range->begin) {
-		last[-1].end = range->end;
-		last[-1].samples += range->samples;
+	if (ranges->nr && list[last].end == range->begin) {
+		list[last].end = range->end;
+		list[last].samples += range->samples;
 		return 0;
 	}
 	if (ranges->nr == RANGES_MAX)
 		return -ENOMEM;
 	if (ranges->nr == ranges->cap) {
-		last = realloc(ranges->list, sizeof(*last) * cap);
-		if (!last)
+		list = realloc(list, sizeof(*list) * cap);
+		if (!list)
 			return -ENOMEM;
-		ranges->list = last;
+		ranges->list = list;
 		ranges->cap = cap;
 	}
-	ranges->list[ranges->nr++] = *range;
+	list[ranges->nr++] = *range;
 	return 0;
 }
 
@@ -364,10 +364,10 @@ static void begin_part(struct part *part, uint64_t begin, uint64_t limit)
 static uint32_t cut_slice(struct pev_unordered *self)
 {
 	uint64_t left = self->config.area.end - self->offset, begin = self->offset;
-	uint64_t size = left / self->config.jobs + 1;
+	uint64_t size = left / self->config.jobs + 1, least = self->config.part_min;
 	uint32_t nr = 0;
 
-	size = size > PART_MIN ? size : PART_MIN;
+	size = size > least ? size : least;
 	size = ((size > PART_MAX ? PART_MAX : size) + 7) & ~UINT64_C(7);
 	while (nr < self->config.jobs && left) {
 		uint64_t bytes = left < size ? left : size;
@@ -470,6 +470,7 @@ struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *conf
 	if (!self)
 		return NULL;
 	self->config = *config;
+	self->config.part_min = config->part_min ? config->part_min : PART_MIN;
 	self->offset = config->area.begin;
 	for (uint32_t i = 0; i < config->jobs; i++) {
 		struct part *part = &self->parts[i];

@@ -29,6 +29,7 @@ struct pev_unordered_config {
 	struct pev_reader_area area;
 	const struct pev_unordered_event *events; /* by number */
 	uint32_t jobs;           /* threads, 1 .. PEV_UNORDERED_JOBS_MAX */
+	uint64_t part_min;       /* bytes for which a thread starts; 0: 128 KiB */
 	uint64_t from, to;       /* times of the samples that are passed */
 	int exclude_pid;         /* samples of this process are not passed; 0: none */
 	/*

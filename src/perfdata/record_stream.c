@@ -458,7 +458,7 @@ void pev_reader_skip_ranges(struct pev_reader *reader, struct pev_reader_range *
 			    uint32_t nr)
 {
 	reader->skip = reader->skips = ranges;
-	reader->end_skip = ranges + nr;
+	reader->end_skip = nr ? ranges + nr : ranges;
 	for (uint32_t i = 0; i < nr; i++) {
 		reader->totals.records += ranges[i].samples;
 		reader->totals.types[PERF_RECORD_SAMPLE] += ranges[i].samples;
