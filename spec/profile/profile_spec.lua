@@ -98,8 +98,9 @@ local function in_file(text, suffix, f)
 end
 
 -- Stacks as a callback gets them, from lists of names, the leaf first. The profile p names their frames by
--- intern(name), which defaults to a frame without module, after before(name).
-local function recorded_stacks(p, lists, before, intern)
+-- intern(name), which defaults to a frame without module, after before(name). With a sampler of p, the
+-- list is empty.
+local function recorded_stacks(p, lists, before, intern, sampler)
   local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
     sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
   built:add { type = "mmap2", pid = 7, tid = 7, addr = 0, len = 1 << 30, pgoff = 0, prot = 5, flags = 2,
@@ -119,7 +120,8 @@ local function recorded_stacks(p, lists, before, intern)
   end
   in_file(built:round():file { [12] = built:event_desc() }, ".data", function(path)
     local s = perfev.session { input = path }
-    s:event { "cpu-clock", callchain = true, sample = function(r) stacks[#stacks + 1] = r.stack end }
+    s:event { "cpu-clock", callchain = true,
+      sample = sampler or function(r) stacks[#stacks + 1] = r.stack end }
     assert(s:run())
   end)
   p.namer = function(frame)
@@ -155,6 +157,18 @@ describe("a profile", function()
     assert.equal(2, reads)
     p:add(x, 4)
     assert.equal("prog;x 3\nprog;y 1\nx 5\n", p:folded())
+  end)
+
+  it("has the total of its samplers without a name, and later each stack once, below its key's other parts", function()
+    local p, reads, told, lists = perfev.profile { values = { "samples", "periods" } }, 0, {}, {}
+    for i = 1, 1000 do lists[i] = { "f" .. i % 500, "main" } end
+    recorded_stacks(p, lists, function() reads = reads + 1 end, nil, p:sampler { under = "pid", value = "period" })
+    assert.same({ 1000, 1000, 0 }, { p:total(), p:total "periods", reads })
+    p:resolve(function(done, all) told[#told + 1] = done .. "/" .. all end)
+    assert.same({ "0/500", "256/500", "500/500" }, told)
+    assert.equal(501, reads)
+    assert.same({ 1000, 1000 }, { p:total(), p:total "periods" })
+    assert.equal(500, select(2, p:folded { value = "periods" }:gsub("7;main;f%d+ 2\n", "")))
   end)
 
   it("resolves an address once for all stacks, and again if its name may come later", function()

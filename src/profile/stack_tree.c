@@ -71,8 +71,9 @@ int pev_stack_tree_init(struct pev_stack_tree *tree, uint32_t nr_values, int64_t
 	tree->node_slots = calloc((size_t)2 * FIRST, sizeof(*tree->node_slots));
 	tree->frames = calloc(FIRST, sizeof(*tree->frames));
 	tree->frame_slots = calloc((size_t)2 * FIRST, sizeof(*tree->frame_slots));
-	tree->cap_nodes = tree->cap_frames = FIRST;
-	if (tree->nodes && tree->node_slots && tree->frames && tree->frame_slots)
+	tree->values = calloc(FIRST * (size_t)nr_values, sizeof(*tree->values));
+	tree->cap_nodes = tree->cap_frames = tree->cap_rows = FIRST;
+	if (tree->nodes && tree->node_slots && tree->frames && tree->frame_slots && tree->values)
 		return 0;
 	pev_stack_tree_free(tree);
 	return -ENOMEM;
@@ -211,7 +212,8 @@ int pev_stack_tree_other(struct pev_stack_tree *tree, uint32_t root, uint32_t *n
 		if (rc < 0)
 			return rc;
 	}
-	*node = find_node(tree, root, tree->other);
+	*node = tree->nodes[root].frame == tree->other ? root
+						       : find_node(tree, root, tree->other);
 	return *node ? 0 : add_node(tree, root, tree->other, node);
 }
 
@@ -230,6 +232,55 @@ int pev_stack_tree_child(struct pev_stack_tree *tree, uint32_t parent, uint32_t 
 		return 0;
 	rc = pev_stack_tree_other(tree, root, node);
 	return rc < 0 ? rc : 1;
+}
+
+/* ---- values ---- */
+
+struct pev_tree_value *pev_stack_tree_values(const struct pev_stack_tree *tree, uint32_t node)
+{
+	const uint32_t row = tree->nodes[node].row;
+
+	return row ? &tree->values[(size_t)row * tree->nr_values] : NULL;
+}
+
+void pev_tree_value_add(struct pev_tree_value *sum, const struct pev_tree_value *value)
+{
+	if (!sum->is_float && !value->is_float) {
+		sum->integer = (int64_t)((uint64_t)sum->integer + (uint64_t)value->integer);
+		return;
+	}
+	if (!sum->is_float)
+		sum->number = (double)sum->integer;
+	sum->number += value->is_float ? value->number : (double)value->integer;
+	sum->is_float = true;
+}
+
+int pev_stack_tree_add(struct pev_stack_tree *tree, uint32_t node,
+		       const struct pev_tree_value *values, uint32_t nr)
+{
+	struct pev_tree_node *at = &tree->nodes[node];
+	const size_t each = sizeof(*tree->values) * tree->nr_values;
+	struct pev_tree_value *sums;
+
+	if (!at->row) {
+		if (tree->nr_rows + 1 >= tree->cap_rows &&
+		    !grow((void **)&tree->values, &tree->cap_rows, each))
+			return -ENOMEM;
+		at->row = ++tree->nr_rows;
+		memset(pev_stack_tree_values(tree, node), 0, each);
+		tree->room -= (int64_t)each;
+	}
+	sums = pev_stack_tree_values(tree, node);
+	for (uint32_t i = 0; i < nr; i++) {
+		pev_tree_value_add(&sums[i], &values[i]);
+		pev_tree_value_add(&tree->values[i], &values[i]);
+	}
+	return 0;
+}
+
+bool pev_tree_value_is_zero(const struct pev_tree_value *value)
+{
+	return value->is_float ? value->number == 0 : value->integer == 0;
 }
 
 /* ---- recorded stacks ---- */
@@ -360,21 +411,23 @@ static void count_frame(struct user_part *part, const struct pev_stack_tree *tre
 		part->outermost = flags;
 }
 
-static enum pev_tree_depth find_depth(const struct user_part *part)
+/* What a stack's user-space frames show about its callers. */
+enum depth { NO_USER, SHORT, COMPLETE };
+
+static enum depth find_depth(const struct user_part *part)
 {
 	const bool unknown = part->all == 1 && !(part->outermost & PEV_TREE_MODULE);
 
 	if (part->user == 0 || unknown)
-		return PEV_TREE_NO_USER;
-	return part->user <= FEW && !(part->outermost & PEV_TREE_START) ? PEV_TREE_SHORT
-									: PEV_TREE_COMPLETE;
+		return NO_USER;
+	return part->user <= FEW && !(part->outermost & PEV_TREE_START) ? SHORT
+									: COMPLETE;
 }
 
-int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
-			     const struct pev_stack *stack, uint32_t *node,
-			     enum pev_tree_depth *depth)
+/* Finds or adds the node of a stack of owner. Returns as pev_stack_tree_child(). */
+static int find_stack_node(struct pev_stack_tree *tree, uint32_t root,
+			   const struct pev_stack *stack, uint32_t *node, struct user_part *part)
 {
-	struct user_part part = { 0 };
 	int rc = 0, spilled = 0;
 
 	*node = root;
@@ -383,55 +436,48 @@ int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
 		const uint32_t *names = find_names(tree, stack->frames[i], &one, &nr);
 
 		while (nr-- > 0 && rc >= 0) {
-			count_frame(&part, tree, names[nr]);
+			count_frame(part, tree, names[nr]);
 			rc = pev_stack_tree_child(tree, *node, names[nr], root, node);
 			spilled |= rc > 0;
 		}
 	}
-	*depth = find_depth(&part);
 	return rc < 0 ? rc : spilled;
 }
 
-/* ---- values ---- */
-
-struct pev_tree_value *pev_stack_tree_values(const struct pev_stack_tree *tree, uint32_t node)
+/* Finds or adds the node of a stack without frames, or of none. */
+static int find_unknown(struct pev_stack_tree *tree, uint32_t root, uint32_t *node)
 {
-	const uint32_t row = tree->nodes[node].row;
+	static const char key[] = "[unknown]\0\0\0\0";
+	uint32_t frame;
+	int rc = pev_stack_tree_intern(tree, key, sizeof(key), 0, &frame);
 
-	return row ? &tree->values[(size_t)row * tree->nr_values] : NULL;
+	return rc < 0 ? rc : pev_stack_tree_child(tree, root, frame, root, node);
 }
 
-struct pev_tree_value *pev_stack_tree_make_values(struct pev_stack_tree *tree, uint32_t node)
+int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
+			     const struct pev_stack *stack, const struct pev_tree_value *values,
+			     uint32_t nr, uint32_t counted)
 {
-	struct pev_tree_node *at = &tree->nodes[node];
-	const size_t each = sizeof(*tree->values) * tree->nr_values;
+	struct user_part part = { 0 };
+	enum depth depth;
+	uint32_t node = root;
+	int rc = 0;
 
-	if (!at->row) {
-		if (tree->nr_rows + 1 >= tree->cap_rows &&
-		    !grow((void **)&tree->values, &tree->cap_rows, each))
-			return NULL;
-		at->row = ++tree->nr_rows;
-		memset(pev_stack_tree_values(tree, node), 0, each);
-		tree->room -= (int64_t)each;
-	}
-	return pev_stack_tree_values(tree, node);
-}
-
-void pev_tree_value_add(struct pev_tree_value *sum, const struct pev_tree_value *value)
-{
-	if (!sum->is_float && !value->is_float) {
-		sum->integer = (int64_t)((uint64_t)sum->integer + (uint64_t)value->integer);
-		return;
-	}
-	if (!sum->is_float)
-		sum->number = (double)sum->integer;
-	sum->number += value->is_float ? value->number : (double)value->integer;
-	sum->is_float = true;
-}
-
-bool pev_tree_value_is_zero(const struct pev_tree_value *value)
-{
-	return value->is_float ? value->number == 0 : value->integer == 0;
+	if (tree->exhausted || (stack && stack->id == 0))
+		rc = pev_stack_tree_other(tree, root, &node);
+	else if (stack && stack->nr)
+		rc = find_stack_node(tree, root, stack, &node, &part);
+	else if (stack || root == 0)
+		rc = find_unknown(tree, root, &node);
+	if (rc < 0 || pev_stack_tree_add(tree, node, values, nr) < 0)
+		return -ENOMEM;
+	tree->spilled += rc > 0 || (tree->exhausted && node != root);
+	depth = find_depth(&part);
+	if (depth != NO_USER && counted < nr)
+		pev_tree_value_add(&tree->user_stacks, &values[counted]);
+	if (depth == SHORT && counted < nr)
+		pev_tree_value_add(&tree->short_stacks, &values[counted]);
+	return 0;
 }
 
 /* ---- order ---- */

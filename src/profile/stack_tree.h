@@ -54,12 +54,16 @@ struct pev_stack_tree {
 	struct pev_tree_node *nodes;     /* 0: the root, which has no frame */
 	uint32_t nr_nodes, cap_nodes;
 	uint32_t *node_slots;
-	struct pev_tree_value *values;
+	struct pev_tree_value *values;   /* the first row: the sums of all nodes */
 	uint32_t nr_values;      /* of a node */
 	uint32_t nr_rows, cap_rows;
 	int64_t room;            /* bytes; below 0: no new node */
 	bool full;               /* the stack that is being added gets no new node */
 	bool sorted;             /* children are in the order of their keys */
+	bool exhausted;          /* no memory: all stacks are added to (other) */
+	uint64_t spilled;        /* stacks that had no room */
+	/* Samples of stacks with user frames, and of those with only one or two. */
+	struct pev_tree_value user_stacks, short_stacks;
 	uint32_t other;          /* the frame "(other)"; 0: none yet */
 	/* The frames of the stacks of owner by their ids, see pev_stack_tree_name(). */
 	const struct pev_stacks *owner;  /* borrowed */
@@ -108,18 +112,20 @@ uint32_t pev_stack_tree_function(const struct pev_stack_tree *tree, const struct
 int pev_stack_tree_keep_function(struct pev_stack_tree *tree, const struct pev_dso *dso,
 				 uint64_t start, uint32_t number);
 
-/* What a stack's user-space frames show about its callers. */
-enum pev_tree_depth { PEV_TREE_NO_USER, PEV_TREE_SHORT, PEV_TREE_COMPLETE };
-
-/* Adds a stack of owner below root; its frames have names. Returns as pev_stack_tree_child(). */
+/*
+ * Adds values to the stack of owner below root; its frames have names. NULL: an unknown stack.
+ * counted: the index of the value that is the number of samples. Returns 0, or -ENOMEM: no value
+ * was added.
+ */
 int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
-			     const struct pev_stack *stack, uint32_t *node,
-			     enum pev_tree_depth *depth);
+			     const struct pev_stack *stack, const struct pev_tree_value *values,
+			     uint32_t nr, uint32_t counted);
 
-/* Returns the values of a node, NULL if none were added, for reading and for adding. */
+/* Adds to the first values of a node. Returns 0, or -ENOMEM: no value was added. */
+int pev_stack_tree_add(struct pev_stack_tree *tree, uint32_t node,
+		       const struct pev_tree_value *values, uint32_t nr);
+/* Returns the values of a node, NULL if none were added. */
 struct pev_tree_value *pev_stack_tree_values(const struct pev_stack_tree *tree, uint32_t node);
-/* The same; makes them, all 0. NULL: no memory. */
-struct pev_tree_value *pev_stack_tree_make_values(struct pev_stack_tree *tree, uint32_t node);
 void pev_tree_value_add(struct pev_tree_value *sum, const struct pev_tree_value *value);
 bool pev_tree_value_is_zero(const struct pev_tree_value *value);
 

@@ -82,14 +82,15 @@ local function event_words(values)
 end
 
 return function(profile)
-  for i, total in ipairs(profile.totals) do
-    local name = profile.values[i].name
-    if total < 0 then error(("profile: callgrind does not support negative values (%s)"):format(name), 3) end
+  local totals = {}
+  for i, value in ipairs(profile.values) do
+    totals[i] = profile:total(i)
+    if totals[i] < 0 then error(("profile: callgrind does not support negative values (%s)"):format(value.name), 3) end
   end
   local functions = gather(profile)
   local object, file, name = numbering(), numbering(), numbering()
   local out = { "# callgrind format", "version: 1", "creator: perfev", "positions: line",
-    "events: " .. event_words(profile.values), "summary: " .. costs(profile.totals) }
+    "events: " .. event_words(profile.values), "summary: " .. costs(totals) }
   local function say(...) out[#out + 1] = (...):format(select(2, ...)) end
   local function where(prefix, frame)
     say("%sob=%s", prefix, object(frame.module or "?"))
@@ -109,6 +110,6 @@ return function(profile)
     end
   end
   say("")
-  say("totals: %s", costs(profile.totals))
+  say("totals: %s", costs(totals))
   return table.concat(out, "\n") .. "\n"
 end

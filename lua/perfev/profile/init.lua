@@ -95,6 +95,13 @@ local function intern_one(self, frame, level)
   return intern_table(self, frame)
 end
 
+-- Returns the id of the frame of a value in a sampler's key, and keeps it. False: the record did not have the value.
+local function intern_part(self, part)
+  local id = intern_one(self, part == false and "[unknown]" or tostring(part), 3)
+  if id ~= NO_ROOM then self.frame_named[part] = id end
+  return id
+end
+
 -- Parses a name of folded text with the suffixes of stackcollapse-perf.pl --all: _[k] kernel, _[i] inlined.
 local function intern_folded(self, name)
   local bare, mark = name:match("^(.+)_%[([ki])%]$")
@@ -103,16 +110,16 @@ end
 
 -- ---- the tree: node 0 is the root, without a frame ----
 
--- Counts a stack that did not fit.
-local function count_other(self)
-  shortage.stacks = shortage.stacks + 1
-  shortage.any = shortage.any or self.limited
+-- Counts stacks that did not fit.
+local function count_other(self, nr)
+  shortage.stacks = shortage.stacks + nr
+  shortage.any = shortage.any or nr > 0 and self.limited
 end
 
 -- Returns the node of a frame below parent; root is the node below which the stack is added.
 local function child(self, parent, frame, root)
   local node, is_other = self.stack_tree:child(parent, frame, root)
-  if is_other then count_other(self) end
+  if is_other then count_other(self, 1) end
   return node
 end
 
@@ -152,8 +159,8 @@ end
 
 -- Out of memory: adds the waiting stacks to (other), because with little memory looking names up is slow.
 local function give_up_room(self)
-  self.reserve, self.exhausted, shortage.any = nil, true, true
-  self.stack_tree:room(-self.stack_tree:room() - (1 << 60))
+  self.reserve, shortage.any = nil, true
+  self.stack_tree:give_up()
   collectgarbage()
 end
 
@@ -166,35 +173,12 @@ local function add_surely(self, f, ...)
   return f(self, ...)
 end
 
--- Returns the node of a record's stack below root; true if it has few callers, false if not, nil without user frames.
-local function walk_recorded(self, root, stack)
-  if stack.id == 0 or core.stack_length(stack) == 0 then
-    return child(self, root, self.stack_tree:intern(stack.id == 0 and "(other)" or "[unknown]"), root)
-  end
-  local node, is_other, is_short = self.stack_tree:add_stack(root, stack, self.namer)
-  if is_other then count_other(self) end
-  return node, is_short
-end
-
-local function add_recorded(self, root, stack, values)
-  local tree = self.stack_tree
-  tree:begin_stack()
-  if self.exhausted then
-    count_other(self)
-    return tree:add(tree:other(root), table.unpack(values))
-  end
-  local node, is_short = walk_recorded(self, root, stack)
-  tree:add(node, table.unpack(values))
-  if is_short == nil then return end
-  local times = values[self.counted] or 0
-  self.user_stacks = self.user_stacks + times
-  if is_short then self.short_stacks = self.short_stacks + times end
-end
-
 -- Adds a record's stack, and looks up its names.
 local function look_up_one(self, root, stack, values)
-  if self.progress then self.progress() end
-  add_surely(self, add_recorded, root, stack, values)
+  add_surely(self, function()
+    self.stack_tree:add_stack(root, stack, self.namer, counted_value(self), table.unpack(values))
+  end)
+  if self.progress then self.progress(1) end
 end
 
 -- Looks up the names of the waiting stacks.
@@ -203,6 +187,7 @@ local function look_up(self)
   self.waiting, self.waiting_of = {}, {}
   self.stack_tree:room(#waiting * WAITING_BYTES)
   for _, one in ipairs(waiting) do look_up_one(self, one.root, one.stack, one.sums) end
+  count_other(self, self.stack_tree:spilled())
 end
 
 -- Names of a record's stack are looked up on first use. Equal stacks are one object, so a sample costs one table
@@ -254,7 +239,6 @@ local function add_values(self, root, stack, values, level)
   else
     self.stack_tree:add(walk_stack(self, root, stack, level + 1), table.unpack(values))
   end
-  for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
 end
 
 --- Adds values to a stack.
@@ -316,22 +300,6 @@ function Profile:sampler(opt)
   return one
 end
 
--- Converts a sampler's count and sum to a value for each value type.
-local function values_of(self, value)
-  return math.type(value) and { value } or #self.values == 1 and { value.sum } or { value.count, value.sum }
-end
-
--- Adds one key of a sampler: the names around the stack, the stack (false: none), the value.
-local function take_key(self, key)
-  local nr, node = key.n, 0
-  self.stack_tree:begin_stack()
-  for i = 1, nr - 2 do
-    node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3), 0)
-  end
-  local stack, value = key[nr - 1] or nil, key[nr]
-  add_values(self, node, stack, values_of(self, value), 3)
-end
-
 -- Adds one key by the script's function; a value that a record did not have is nil.
 local function give_key(add, ...)
   local key, nr = { ... }, select("#", ...)
@@ -342,41 +310,53 @@ local function give_key(add, ...)
   add(table.unpack(key, 1, nr + 1))
 end
 
--- Adds the keys that the samplers have counted so far.
-local function take_over(self)
+-- Gives the script the keys that a sampler has counted so far.
+local function give_keys(self, sampler)
+  local next_key = sampler.from:pairs()
+  local function next_one() return table.pack(next_key()) end
+  local key = add_surely(self, next_one)
+  while key.n > 0 do
+    give_key(sampler.add, table.unpack(key, 1, key.n))
+    key = add_surely(self, next_one)
+  end
+end
+
+local MANY = 256 -- keys that are added before progress is reported
+
+-- Adds the keys that a sampler has counted so far, and looks up their names.
+local function take_keys(self, sampler)
+  local function intern(part) return intern_part(self, part) end
+  local function take()
+    return self.stack_tree:take(sampler.from, self.namer, counted_value(self), self.frame_named, intern, MANY)
+  end
+  repeat
+    local nr = add_surely(self, take)
+    if self.progress and nr > 0 then self.progress(nr) end
+  until nr == 0
+end
+
+-- Empties the samplers, all or those whose keys are given to the script, and notes the times of all.
+local function take_over(self, which)
   for _, sampler in ipairs(self.samplers) do
     local one = sampler.from
-    self.stack_tree:begin_stack()
     local first, last = agg.times(one)
     if first then
       self.first = math.min(self.first or first, first)
       self.last = math.max(self.last or last, last)
       self.duration = self.last - self.first
     end
-    local next_key = one:pairs()
-    local function next_one() return table.pack(next_key()) end
-    local key = add_surely(self, next_one)
-    while key.n > 0 do
-      if sampler.add then give_key(sampler.add, table.unpack(key, 1, key.n)) else add_surely(self, take_key, key) end
-      key = add_surely(self, next_one)
-    end
-    local other = one:other()
-    if other then add_surely(self, add_values, 0, "(other)", values_of(self, other), 3) end
-    one:clear()
+    if sampler.add then give_keys(self, sampler) elseif which == "all" then take_keys(self, sampler) end
+    if sampler.add or which == "all" then one:clear() end
   end
 end
 
 -- Empties the profile.
 local function empty(self)
-  self.totals = {}
-  for i = 1, #self.values do self.totals[i] = 0 end
   self.stack_tree = core.stack_tree(#self.values, self.max_bytes)
   self.frames, self.frame_named = {}, {} -- those that were shown, by id; ids by name
   self.namer = function(...) return name_frame(self, ...) end
   self.waiting, self.waiting_of = {}, {}
-  self.exhausted = false
   self.limited = false
-  self.user_stacks, self.short_stacks = 0, 0
 end
 
 --- Empties the profile. Its samplers stay attached.
@@ -393,11 +373,12 @@ end
 -- @treturn number   0 to 1
 -- @treturn integer  number of stacks with user frames
 function Profile:short_share()
-  return self.user_stacks > 0 and self.short_stacks / self.user_stacks or 0, self.user_stacks
+  local all, short = self.stack_tree:depths()
+  return all > 0 and short / all or 0, all
 end
 
 --- Looks up the names of the stacks added since the last call. Functions that need names call it, too.
--- @tparam function|nil progress  f(done, all), called before each and after the last
+-- @tparam function|nil progress  f(done, all), called before the first stack, and after some or each
 function Profile:resolve(progress)
   if progress ~= nil and type(progress) ~= "function" then
     fail(2, "profile: progress is a function, not a %s", type(progress))
@@ -408,15 +389,14 @@ function Profile:resolve(progress)
   heed_limit(self)
   local has_reserve, reserve = pcall(string.rep, PAGE_OF_ZEROS, RESERVE_BYTES // PAGE) -- by bytes: 40 ms
   self.is_resolving, self.reserve = true, has_reserve and reserve or nil
-  self.counted = counted_value(self)
-  self.progress = progress and function()
-    progress(done, math.max(all, done + 1))
-    done = done + 1
+  self.progress = progress and function(nr)
+    done = done + nr
+    progress(done, math.max(all, done))
   end
-  take_over(self)
+  if progress then progress(0, all) end
+  take_over(self, "all")
   look_up(self)
   self.is_resolving, self.progress, self.reserve = false, nil, nil
-  if progress then progress(done, done) end
 end
 
 --- Finds a value type by name or number.
@@ -436,8 +416,14 @@ end
 --- Returns the sum over all stacks.
 -- @treturn number
 function Profile:total(which)
-  take_over(self)
-  return self.totals[(self:value(which, 2))]
+  local index = self:value(which, 2)
+  take_over(self, "given")
+  local sum = self.stack_tree:total(index)
+  for _, one in ipairs(self.waiting) do sum = sum + one.sums[index] end
+  for _, sampler in ipairs(self.samplers) do
+    sum = sum + (select(index, self.stack_tree:sums(sampler.from)) or 0)
+  end
+  return sum
 end
 
 -- Returns a frame as a table, the same for each call.
@@ -503,7 +489,6 @@ local function add_all(self, other, sign, level)
     for i = 1, #self.values do sums[i] = 0 end
     for i, value in ipairs(values) do
       sums[to[i]] = sums[to[i]] + sign * value
-      self.totals[to[i]] = self.totals[to[i]] + sign * value
     end
     self.stack_tree:add(node, table.unpack(sums))
   end

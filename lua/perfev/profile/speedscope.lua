@@ -32,7 +32,7 @@ return function(profile)
   local profiles = {}
   for i, value in ipairs(profile.values) do
     profiles[i] = { type = "sampled", name = value.name, unit = units[value.unit] or "none", startValue = 0,
-      endValue = profile.totals[i], samples = samples[i], weights = weights[i] }
+      endValue = profile:total(i), samples = samples[i], weights = weights[i] }
   end
   return json.encode { ["$schema"] = "https://www.speedscope.app/file-format-schema.json", exporter = "perfev",
     name = profile.title, activeProfileIndex = 0, profiles = profiles, shared = { frames = frames } } .. "\n"

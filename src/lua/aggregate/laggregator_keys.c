@@ -184,6 +184,18 @@ void l_agg_take_key(lua_State *L, struct l_agg *self, int first)
 			luaL_error(L, "no memory for a key");
 }
 
+void l_agg_push_part(lua_State *L, int homes, const struct pev_key_part *part)
+{
+	if (part->type == PEV_KEY_INTEGER)
+		lua_pushinteger(L, part->integer);
+	else if (part->type == PEV_KEY_STRING)
+		lua_pushlstring(L, (const char *)part->p, part->len);
+	else if (part->type == PEV_KEY_POINTER)
+		push_stack(L, homes, part->pointer);
+	else
+		lua_pushboolean(L, part->type == PEV_KEY_TRUE);
+}
+
 int l_agg_push_key(lua_State *L, int homes, const struct pev_agg *agg,
 		   const struct pev_cell *cell)
 {
@@ -195,14 +207,7 @@ int l_agg_push_key(lua_State *L, int homes, const struct pev_agg *agg,
 
 		if (part.type == PEV_KEY_END)
 			return nr;
-		if (part.type == PEV_KEY_INTEGER)
-			lua_pushinteger(L, part.integer);
-		else if (part.type == PEV_KEY_STRING)
-			lua_pushlstring(L, (const char *)part.p, part.len);
-		else if (part.type == PEV_KEY_POINTER)
-			push_stack(L, homes, part.pointer);
-		else
-			lua_pushboolean(L, part.type == PEV_KEY_TRUE);
+		l_agg_push_part(L, homes, &part);
 	}
 }
 

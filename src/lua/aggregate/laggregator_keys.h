@@ -23,6 +23,8 @@ const struct pev_agg *l_agg_settle(lua_State *L, struct l_agg *self);
  */
 void l_agg_add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, int f, int texts);
 
+/* Pushes a part of a key as a value. homes is L_AGG_UV_HOMES. */
+void l_agg_push_part(lua_State *L, int homes, const struct pev_key_part *part);
 /* Pushes the parts of a key, each as a value. homes is L_AGG_UV_HOMES. Returns how many. */
 int l_agg_push_key(lua_State *L, int homes, const struct pev_agg *agg,
 		   const struct pev_cell *cell);

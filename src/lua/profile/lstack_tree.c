@@ -8,6 +8,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "lua/aggregate/laggregator_keys.h"
 #include "lua/base/lclass.h"
 #include "lua/symbol/lstack.h"
 #include "lua/symbol/lsymtab.h"
@@ -16,10 +17,12 @@
 
 #define TYPENAME "perfev.core.stack_tree"
 #define NAMES_MAX 128 /* of one recorded frame: functions inlined into each other */
+#define VALUES_MAX 1024
 
 struct l_stack_tree {
 	struct pev_stack_tree tree;
 	struct pev_folded *folded; /* owned; NULL: no text is being made */
+	uint32_t taken; /* keys of the aggregator that t:take() reads */
 	uint32_t unmapped[PEV_IN_OTHER + 1]; /* by context: the frame outside all files, or 0 */
 };
 
@@ -72,7 +75,7 @@ static int l_stack_tree(lua_State *L)
 	const lua_Integer nr_values = luaL_checkinteger(L, 1), room = luaL_checkinteger(L, 2);
 	struct l_stack_tree *self;
 
-	luaL_argcheck(L, nr_values > 0 && nr_values <= 1024, 1, "too many value types");
+	luaL_argcheck(L, nr_values > 0 && nr_values <= VALUES_MAX, 1, "too many value types");
 	self = lua_newuserdatauv(L, sizeof(*self), TREE_UV_NR);
 	memset(self, 0, sizeof(*self));
 	luaL_setmetatable(L, TYPENAME);
@@ -178,33 +181,41 @@ static int l_child(lua_State *L)
 	return 2;
 }
 
-/* t:other(root) -> the node of (other) below root */
-static int l_other(lua_State *L)
+static void push_value(lua_State *L, const struct pev_tree_value *value)
 {
-	struct pev_stack_tree *tree = check_tree(L);
-	uint32_t node;
-
-	raise_no_memory(L, pev_stack_tree_other(tree, check_node(L, tree, 2), &node));
-	lua_pushinteger(L, node);
-	return 1;
+	if (value->is_float)
+		lua_pushnumber(L, value->number);
+	else
+		lua_pushinteger(L, value->integer);
 }
+
+/* ---- recorded stacks ---- */
+
+/* What names the frames of recorded stacks; indices of the Lua stack. */
+struct namer {
+	lua_State *L;
+	struct l_stack_tree *self;
+	int function;            /* f(frame, world): see l_add_stack() */
+	int world;
+	int symbols;             /* list of perfev.symtab */
+};
 
 /*
  * Finds the start of the function that a frame is in by the perfev.symtab of its file. False: only
- * the Lua module can name the frame. The list of perfev.symtab is at 6.
+ * the Lua module can name the frame.
  */
-static bool find_start(lua_State *L, const struct pev_stack_tree *tree,
-		       const struct pev_frame *frame, uint64_t *start)
+static bool find_start(const struct namer *namer, const struct pev_frame *frame, uint64_t *start)
 {
+	lua_State *L = namer->L;
 	const struct l_symtab *symbols;
 	struct pev_symtab_place place;
 	uint32_t file = 0;
 
 	if (frame->dso && frame->context == PEV_IN_USER)
-		file = pev_stack_tree_function(tree, frame->dso, START_OF_FILE);
+		file = pev_stack_tree_function(&namer->self->tree, frame->dso, START_OF_FILE);
 	if (!file)
 		return false;
-	lua_rawgeti(L, 6, file);
+	lua_rawgeti(L, namer->symbols, file);
 	symbols = luaL_checkudata(L, -1, L_SYMTAB_TYPENAME);
 	lua_pop(L, 1);
 	if (!symbols->table)
@@ -218,33 +229,36 @@ static bool find_start(lua_State *L, const struct pev_stack_tree *tree,
 }
 
 /* Keeps the perfev.symtab on top for the other frames of a file. */
-static void keep_symbols(lua_State *L, struct pev_stack_tree *tree, const struct pev_dso *dso)
+static void keep_symbols(const struct namer *namer, const struct pev_dso *dso)
 {
-	const lua_Unsigned file = lua_rawlen(L, 6) + 1;
+	struct pev_stack_tree *tree = &namer->self->tree;
+	lua_State *L = namer->L;
+	const lua_Unsigned file = lua_rawlen(L, namer->symbols) + 1;
 
 	if (pev_stack_tree_function(tree, dso, START_OF_FILE))
 		return;
 	lua_pushvalue(L, -1);
-	lua_rawseti(L, 6, (lua_Integer)file);
+	lua_rawseti(L, namer->symbols, (lua_Integer)file);
 	raise_no_memory(L, pev_stack_tree_keep_function(tree, dso, START_OF_FILE, (uint32_t)file));
 }
 
 /*
- * Names the i-th frame of the stack at 3 with the function at 4, and the home's world at 5. Returns
- * the name if the frame keeps it and has no other one, or 0.
+ * Names the i-th frame of a stack with the namer's function. Returns the name if the frame keeps
+ * it and has no other one, or 0.
  */
-static uint32_t call_namer(lua_State *L, struct pev_stack_tree *tree,
-			   const struct pev_stack *stack, uint32_t i)
+static uint32_t call_namer(const struct namer *namer, const struct pev_stack *stack, uint32_t i)
 {
+	struct pev_stack_tree *tree = &namer->self->tree;
+	lua_State *L = namer->L;
 	const struct pev_frame *frame;
 	uint32_t names[NAMES_MAX] = { 0 };
 	int nr, top = lua_gettop(L);
 	uint64_t start;
 	bool is_kept;
 
-	lua_pushvalue(L, 4);
+	lua_pushvalue(L, namer->function);
 	l_stack_push_frame(L, stack, i);
-	lua_pushvalue(L, 5);
+	lua_pushvalue(L, namer->world);
 	lua_call(L, 2, LUA_MULTRET);
 	nr = lua_gettop(L) - top - 1;
 	if (nr < 1 || nr > NAMES_MAX)
@@ -257,8 +271,8 @@ static uint32_t call_namer(lua_State *L, struct pev_stack_tree *tree,
 	lua_settop(L, top + 1);
 	frame = pev_stack_frame(stack, i);
 	if (lua_isuserdata(L, top + 1) && frame->dso) {
-		keep_symbols(L, tree, frame->dso);
-		if (find_start(L, tree, frame, &start))
+		keep_symbols(namer, frame->dso);
+		if (find_start(namer, frame, &start))
 			raise_no_memory(L, pev_stack_tree_keep_function(tree, frame->dso, start,
 									names[0]));
 	}
@@ -266,11 +280,10 @@ static uint32_t call_namer(lua_State *L, struct pev_stack_tree *tree,
 	return is_kept && nr == 1 ? names[0] : 0;
 }
 
-/* Names the i-th frame of the stack at 3; see l_add_stack(). */
-static void name_frame(lua_State *L, struct l_stack_tree *self, const struct pev_stack *stack,
-		       uint32_t i)
+/* Names the i-th frame of a stack; see l_add_stack(). */
+static void name_frame(const struct namer *namer, const struct pev_stack *stack, uint32_t i)
 {
-	struct pev_stack_tree *tree = &self->tree;
+	struct l_stack_tree *self = namer->self;
 	const struct pev_frame *frame = pev_stack_frame(stack, i);
 	const bool unmapped = !frame->dso && frame->context != PEV_IN_KERNEL;
 	uint32_t name = 0, context = frame->context;
@@ -278,13 +291,14 @@ static void name_frame(lua_State *L, struct l_stack_tree *self, const struct pev
 
 	if (unmapped)
 		name = self->unmapped[context];
-	else if (find_start(L, tree, frame, &start))
-		name = pev_stack_tree_function(tree, frame->dso, start);
+	else if (find_start(namer, frame, &start))
+		name = pev_stack_tree_function(&self->tree, frame->dso, start);
 	if (name) {
-		raise_no_memory(L, pev_stack_tree_name(tree, stack->frames[i], &name, 1, true));
+		raise_no_memory(namer->L, pev_stack_tree_name(&self->tree, stack->frames[i], &name,
+							      1, true));
 		return;
 	}
-	name = call_namer(L, tree, stack, i);
+	name = call_namer(namer, stack, i);
 	if (unmapped)
 		self->unmapped[context] = name;
 }
@@ -297,9 +311,70 @@ static void forget_names(lua_State *L, struct l_stack_tree *self, const struct p
 	lua_setiuservalue(L, 1, TREE_UV_SYMBOLS);
 }
 
+/* Makes the namer for the stacks that the tree names now, with the function at this index. */
+static struct namer make_namer(lua_State *L, struct l_stack_tree *self, int function)
+{
+	const struct namer namer = { L, self, function, lua_gettop(L) + 1, lua_gettop(L) + 2 };
+
+	if (lua_getiuservalue(L, 1, TREE_UV_HOME) == LUA_TTABLE)
+		lua_getfield(L, -1, "world");
+	else
+		lua_pushnil(L);
+	lua_replace(L, namer.world);
+	lua_settop(L, namer.world);
+	lua_getiuservalue(L, 1, TREE_UV_SYMBOLS);
+	return namer;
+}
+
+/* Names the frames of stacks of the home on top from now on, and pops it. */
+static void change_home(lua_State *L, struct l_stack_tree *self, const struct pev_stack *stack)
+{
+	forget_names(L, self, NULL);
+	lua_setiuservalue(L, 1, TREE_UV_HOME);
+	self->tree.owner = stack->owner;
+}
+
+/* Adds values to a stack below root, NULL: an unknown one. It adds all or raises. */
+static void add_recorded(const struct namer *namer, uint32_t root, const struct pev_stack *stack,
+			 const struct pev_tree_value *values, uint32_t nr, uint32_t counted)
+{
+	struct pev_stack_tree *tree = &namer->self->tree;
+
+	for (uint32_t i = 0; stack && i < stack->nr && !tree->exhausted; i++)
+		if (pev_stack_tree_needs_name(tree, stack->frames[i]))
+			name_frame(namer, stack, i);
+	raise_no_memory(namer->L, pev_stack_tree_add_stack(tree, root, stack, values, nr, counted));
+}
+
+/* Reads the numbers from this argument on, one for each value type at most. */
+static uint32_t read_values(lua_State *L, const struct pev_stack_tree *tree, int arg,
+			    struct pev_tree_value *values)
+{
+	const int nr = lua_gettop(L) - arg + 1;
+
+	luaL_argcheck(L, nr <= (int)tree->nr_values, arg, "too many values");
+	for (int i = 0; i < nr; i++) {
+		values[i] = (struct pev_tree_value){ .is_float = !lua_isinteger(L, arg + i) };
+		if (values[i].is_float)
+			values[i].number = luaL_checknumber(L, arg + i);
+		else
+			values[i].integer = lua_tointeger(L, arg + i);
+	}
+	return nr > 0 ? (uint32_t)nr : 0;
+}
+
+/* Returns the index of a value type, an argument. */
+static uint32_t check_value_type(lua_State *L, const struct pev_stack_tree *tree, int arg)
+{
+	const lua_Integer value = luaL_checkinteger(L, arg);
+
+	luaL_argcheck(L, value > 0 && value <= (lua_Integer)tree->nr_values, arg,
+		      "not a value type");
+	return (uint32_t)value - 1;
+}
+
 /*
- * t:add_stack(root, stack, f) -> node, true if it is (other) for lack of room, false if the stack
- * has callers; true if it is short; nil: it is not of user space.
+ * t:add_stack(root, stack, f, counted, value, ...); counted: the value type that counts samples
  * f(frame, world) -> keep, id of a frame, ...: the functions inlined there, and itself. Not keep:
  * f is called again for the next stack. If keep is a perfev.symtab, the frame has one name, and so
  * have all addresses of its function in this file. Addresses of user space outside all files have
@@ -309,36 +384,138 @@ static int l_add_stack(lua_State *L)
 {
 	struct l_stack_tree *self = check_self(L);
 	struct pev_stack_tree *tree = &self->tree;
-	const uint32_t root = check_node(L, tree, 2);
+	const uint32_t root = check_node(L, tree, 2), counted = check_value_type(L, tree, 5);
 	const struct pev_stack *stack = l_stack_test(L, 3);
-	enum pev_tree_depth depth;
-	uint32_t node;
-	int rc;
+	struct pev_tree_value values[VALUES_MAX];
+	const uint32_t nr = read_values(L, tree, 6, values);
+	struct namer namer;
 
 	luaL_argcheck(L, stack, 3, "not a stack");
-	lua_settop(L, 4);
 	if (tree->owner != stack->owner) {
-		forget_names(L, self, NULL);
 		l_stack_push_home(L, 3);
-		lua_setiuservalue(L, 1, TREE_UV_HOME);
-		tree->owner = stack->owner;
+		change_home(L, self, stack);
 	}
-	lua_getiuservalue(L, 1, TREE_UV_HOME);
-	lua_getfield(L, -1, "world");
-	lua_replace(L, 5);
-	lua_getiuservalue(L, 1, TREE_UV_SYMBOLS);
-	for (uint32_t i = 0; i < stack->nr; i++)
-		if (pev_stack_tree_needs_name(tree, stack->frames[i]))
-			name_frame(L, self, stack, i);
-	rc = pev_stack_tree_add_stack(tree, root, stack, &node, &depth);
-	raise_no_memory(L, rc);
-	lua_pushinteger(L, node);
-	lua_pushboolean(L, rc > 0);
-	if (depth == PEV_TREE_NO_USER)
-		lua_pushnil(L);
-	else
-		lua_pushboolean(L, depth == PEV_TREE_SHORT);
-	return 3;
+	namer = make_namer(L, self, 4);
+	tree->full = tree->room < 0;
+	add_recorded(&namer, root, stack, values, nr, counted);
+	return 0;
+}
+
+/*
+ * Returns the node of the frames that a key has before its stack, and the stack, which may be
+ * NULL. Names are ids of frames by values; f makes them. The homes of stacks are on top.
+ */
+static uint32_t find_root(const struct namer *namer, const struct pev_agg *agg,
+			  const struct pev_cell *cell, int names, int f,
+			  const struct pev_stack **stack)
+{
+	struct pev_stack_tree *tree = &namer->self->tree;
+	lua_State *L = namer->L;
+	const unsigned char *key = pev_agg_key(agg, cell);
+	const int homes = lua_gettop(L);
+	struct pev_key_part part, next;
+	uint32_t node = 0;
+	size_t at = 0;
+	int rc;
+
+	part = pev_key_next(key, cell->key_len, &at);
+	for (; part.type != PEV_KEY_END; part = next) {
+		next = pev_key_next(key, cell->key_len, &at);
+		if (next.type == PEV_KEY_END)
+			break;
+		l_agg_push_part(L, homes, &part);
+		lua_pushvalue(L, -1);
+		if (lua_rawget(L, names) != LUA_TNUMBER) {
+			lua_pushvalue(L, f);
+			lua_pushvalue(L, homes + 1);
+			lua_call(L, 1, 1);
+		}
+		rc = pev_stack_tree_child(tree, node, check_frame(L, tree, -1), 0, &node);
+		raise_no_memory(L, rc);
+		tree->spilled += rc > 0;
+		lua_settop(L, homes);
+	}
+	*stack = part.type == PEV_KEY_POINTER ? part.pointer : NULL;
+	return node;
+}
+
+/* Reads the values of a cell: a count, a sum, or both. */
+static uint32_t read_cell(const struct pev_agg *agg, const struct pev_stack_tree *tree,
+			  const struct pev_cell *cell, struct pev_tree_value *values)
+{
+	const bool counts = agg->config.kind == PEV_AGG_COUNT || tree->nr_values > 1;
+	uint32_t nr = 0;
+
+	if (counts)
+		values[nr++] = (struct pev_tree_value){ .integer = (int64_t)cell->n };
+	if (agg->config.kind != PEV_AGG_COUNT)
+		values[nr++] = (struct pev_tree_value){ .integer = pev_cell_sum(cell) };
+	return nr;
+}
+
+/*
+ * t:take(aggregator, f, counted, names, g, max) -> number of keys that were added, at most max; 0
+ * at the end, when (other) is added. The last part of a key is a stack; f and counted as for
+ * t:add_stack(). The parts before it are frames around it: g(part) makes the id of one, if the
+ * table names does not have it. If it raises, the next call goes on with the same key.
+ */
+static int l_take(lua_State *L)
+{
+	struct l_stack_tree *self = check_self(L);
+	struct pev_stack_tree *tree = &self->tree;
+	const struct pev_agg *agg = &l_agg_check(L, 2)->all;
+	const uint32_t counted = check_value_type(L, tree, 4), first = self->taken;
+	const uint32_t most = (uint32_t)luaL_checkinteger(L, 7);
+	struct pev_tree_value values[2];
+	const struct pev_stack *stack;
+	struct namer namer = make_namer(L, self, 3);
+	uint32_t root, nr;
+
+	luaL_checktype(L, 5, LUA_TTABLE);
+	lua_getiuservalue(L, 2, L_AGG_UV_HOMES);
+	for (; self->taken < agg->nr && self->taken - first < most; self->taken++) {
+		const struct pev_cell *cell = agg->cells[self->taken];
+
+		tree->full = tree->room < 0;
+		root = find_root(&namer, agg, cell, 5, 6, &stack);
+		if (stack && stack->owner != tree->owner) {
+			lua_rawgetp(L, -1, stack->owner);
+			change_home(L, self, stack);
+			lua_settop(L, 7);
+			namer = make_namer(L, self, 3);
+			lua_getiuservalue(L, 2, L_AGG_UV_HOMES);
+		}
+		nr = read_cell(agg, tree, cell, values);
+		add_recorded(&namer, root, stack, values, nr, counted);
+	}
+	lua_pushinteger(L, self->taken - first);
+	if (self->taken > first)
+		return 1;
+	if (agg->other.n && agg->config.kind != PEV_AGG_TOP) {
+		nr = read_cell(agg, tree, &agg->other, values);
+		raise_no_memory(L, pev_stack_tree_other(tree, 0, &root));
+		raise_no_memory(L, pev_stack_tree_add(tree, root, values, nr));
+	}
+	self->taken = 0;
+	return 1;
+}
+
+/* t:sums(aggregator) -> value, ...: the sums of what t:take() would add */
+static int l_sums(lua_State *L)
+{
+	const struct pev_stack_tree *tree = check_tree(L);
+	const struct pev_agg *agg = &l_agg_check(L, 2)->all;
+	struct pev_tree_value sums[2], values[2];
+	uint32_t nr = read_cell(agg, tree, &agg->other, sums);
+
+	for (uint32_t i = 0; i < agg->nr; i++) {
+		read_cell(agg, tree, agg->cells[i], values);
+		for (uint32_t n = 0; n < nr; n++)
+			pev_tree_value_add(&sums[n], &values[n]);
+	}
+	for (uint32_t n = 0; n < nr; n++)
+		push_value(L, &sums[n]);
+	return (int)nr;
 }
 
 /* t:forget(): names of stacks are looked up again */
@@ -359,6 +536,26 @@ static int l_room(lua_State *L)
 
 	tree->room += luaL_optinteger(L, 2, 0);
 	lua_pushinteger(L, tree->room);
+	return 1;
+}
+
+/* t:give_up(): memory ran out; recorded stacks are added to (other) from now on */
+static int l_give_up(lua_State *L)
+{
+	struct pev_stack_tree *tree = check_tree(L);
+
+	tree->exhausted = true;
+	tree->room = INT64_MIN / 2;
+	return 0;
+}
+
+/* t:spilled() -> number of recorded stacks that had no room, since the last call */
+static int l_spilled(lua_State *L)
+{
+	struct pev_stack_tree *tree = check_tree(L);
+
+	lua_pushinteger(L, (lua_Integer)tree->spilled);
+	tree->spilled = 0;
 	return 1;
 }
 
@@ -390,31 +587,34 @@ static int l_size(lua_State *L)
 
 /* ---- values ---- */
 
-static void read_value(lua_State *L, int arg, struct pev_tree_value *value)
-{
-	*value = (struct pev_tree_value){ .is_float = !lua_isinteger(L, arg) };
-	if (value->is_float)
-		value->number = luaL_checknumber(L, arg);
-	else
-		value->integer = lua_tointeger(L, arg);
-}
-
 /* t:add(node, value, ...): adds to the first values of a node, or to all */
 static int l_add(lua_State *L)
 {
 	struct pev_stack_tree *tree = check_tree(L);
-	const int nr = lua_gettop(L) - 2;
-	struct pev_tree_value *values, value;
+	struct pev_tree_value values[VALUES_MAX];
+	const uint32_t nr = read_values(L, tree, 3, values);
 
-	luaL_argcheck(L, nr <= (int)tree->nr_values, 3, "too many values");
-	values = pev_stack_tree_make_values(tree, check_node(L, tree, 2));
-	if (!values)
-		raise_no_memory(L, -1);
-	for (int i = 0; i < nr; i++) {
-		read_value(L, 3 + i, &value);
-		pev_tree_value_add(&values[i], &value);
-	}
+	raise_no_memory(L, pev_stack_tree_add(tree, check_node(L, tree, 2), values, nr));
 	return 0;
+}
+
+/* t:total(i) -> the sum of the i-th value of all nodes */
+static int l_total(lua_State *L)
+{
+	const struct pev_stack_tree *tree = check_tree(L);
+
+	push_value(L, &tree->values[check_value_type(L, tree, 2)]);
+	return 1;
+}
+
+/* t:depths() -> samples of stacks with user frames, of those with only one or two */
+static int l_depths(lua_State *L)
+{
+	const struct pev_stack_tree *tree = check_tree(L);
+
+	push_value(L, &tree->user_stacks);
+	push_value(L, &tree->short_stacks);
+	return 2;
 }
 
 /* t:values(node) -> value, ...; nothing if none were added */
@@ -426,12 +626,8 @@ static int l_values(lua_State *L)
 	if (!values)
 		return 0;
 	luaL_checkstack(L, (int)tree->nr_values, "values");
-	for (uint32_t i = 0; i < tree->nr_values; i++) {
-		if (values[i].is_float)
-			lua_pushnumber(L, values[i].number);
-		else
-			lua_pushinteger(L, values[i].integer);
-	}
+	for (uint32_t i = 0; i < tree->nr_values; i++)
+		push_value(L, &values[i]);
 	return (int)tree->nr_values;
 }
 
@@ -463,15 +659,12 @@ static int l_sort(lua_State *L)
 static int l_fold(lua_State *L)
 {
 	struct l_stack_tree *self = check_self(L);
-	const lua_Integer value = luaL_checkinteger(L, 2);
+	const uint32_t value = check_value_type(L, &self->tree, 2);
 
-	luaL_argcheck(L, value > 0 && value <= (lua_Integer)self->tree.nr_values, 2,
-		      "not a value type");
 	pev_folded_close(self->folded);
 	self->folded = NULL;
 	raise_no_memory(L, pev_stack_tree_sort(&self->tree));
-	raise_no_memory(L, pev_folded_open(&self->folded, &self->tree, (uint32_t)value - 1,
-					   lua_toboolean(L, 3)));
+	raise_no_memory(L, pev_folded_open(&self->folded, &self->tree, value, lua_toboolean(L, 3)));
 	return 0;
 }
 
@@ -498,15 +691,20 @@ static const luaL_Reg methods[] = {
 	{ "intern", l_intern },
 	{ "frame", l_frame },
 	{ "child", l_child },
-	{ "other", l_other },
 	{ "add_stack", l_add_stack },
+	{ "take", l_take },
+	{ "sums", l_sums },
 	{ "forget", l_forget },
 	{ "room", l_room },
 	{ "begin_stack", l_begin_stack },
+	{ "give_up", l_give_up },
+	{ "spilled", l_spilled },
 	{ "is_full", l_is_full },
 	{ "size", l_size },
 	{ "add", l_add },
 	{ "values", l_values },
+	{ "total", l_total },
+	{ "depths", l_depths },
 	{ "next", l_next },
 	{ "sort", l_sort },
 	{ "fold", l_fold },
