@@ -585,6 +585,21 @@ describe("the life of a run", function()
     assert.equal(4, n)
   end)
 
+  it("looks at the first of a callback's results alone", function()
+    for _, fields in ipairs { false, { "cpu" }, { "comm" } } do
+      local n = 0
+      local s = new({ duration = "1s" }, { fields = fields or nil, sample = function()
+        n = n + 1
+        if n < 300 then return nil, false, n end
+        return false, true
+      end })
+      k.events = {}
+      k:after(MS, function() emit_many(400) end)
+      assert(s:run())
+      assert.equal(300, n)
+    end
+  end)
+
   it("ends when a callback calls stop(), with that record as the last", function()
     local n = 0
     local s
@@ -965,6 +980,42 @@ describe("a callback", function()
       end
     end)
   end
+
+  it("that raises keeps no record from the callbacks behind it", function()
+    for _, fields in ipairs { false, { "tid" }, { "comm" } } do
+      local seen, told = {}, {}
+      k.events = {}
+      local s = perfev.session { strict = false, duration = "1s",
+        on_error = function(text) told[#told + 1] = text:match "record %d" end }
+      for event = 1, 2 do
+        s:event(clock_event { fields = fields or nil, sample = function()
+          seen[#seen + 1] = event
+          if #seen == 3 or #seen == 4 then error("record " .. #seen) end
+        end })
+      end
+      k:after(MS, function() for i = 1, 5 do emit(i == 4 and 3 or 1) end end)
+      assert(s:run())
+      assert.same({ 1, 1, 1, 2, 1 }, seen)
+      assert.same({ "record 3", "record 4" }, told)
+      assert.equal(2, s:totals().callback_errors)
+    end
+  end)
+
+  it("is called in its own place after another one has declared an event", function()
+    local seen = {}
+    local s
+    s = new({ duration = "1s" }, { sample = function()
+      seen[#seen + 1] = "first"
+      if #seen > 1 then return end
+      s:event(clock_event { sample = function() seen[#seen + 1] = "second" end })
+      emit(3)
+      emit(1)
+    end })
+    k:after(MS, function() emit_many(2) end)
+    assert(s:run())
+    table.sort(seen)
+    assert.same({ "first", "first", "first", "second" }, seen)
+  end)
 
   it("that raises is reported once for each callback, regardless of the event's name", function()
     local told = 0

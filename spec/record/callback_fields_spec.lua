@@ -111,6 +111,19 @@ describe("the fields of a sample callback", function()
     assert.same({ 42, nil, nil, 7, n = 4 }, list)
   end)
 
+  it("that are numbers are nil beyond the end of the payload, and the next record has all", function()
+    local rows = {}
+    local s <close> = opened { "a:b", fields = { "args.small", "args.wide", "tid" },
+      sample = function(...) rows[#rows + 1] = table.pack(...) end }
+    for _, raw in ipairs { string.pack("<I2BBi4i4", 300, 0, 0, 7, 42),
+                           string.pack("<I2BBi4i4I4i8", 300, 0, 0, 7, 43, 0, -5) } do
+      for _ = 1, 2 do k:ring(0):push({ type = "sample", event = "a:b", pid = 7, raw = raw }) end
+    end
+    s:dispatch()
+    local short, long = { 42, nil, 7, n = 3 }, { 43, -5, 7, n = 3 }
+    assert.same({ short, short, long, long }, rows)
+  end)
+
   it("do not affect the records of other callbacks", function()
     local comm
     local s <close> = opened { type = 1, config = 0, sample_period = 1, fields = { "time" }, sample = function() end,

@@ -30,17 +30,23 @@ struct pev_number_field pev_number_field_of_payload(const struct pev_plan *plan,
 						    const struct pev_tracepoint *tp,
 						    const struct pev_tp_field *field);
 
+/* Reads the number in a located sample whose payload has it; swap is the field's. */
+static inline int64_t pev_number_field_bits(const struct pev_number_field *place,
+					    const unsigned char *sample, bool swap)
+{
+	uint64_t bits = pev_load64(sample + place->at, swap) << place->left;
+
+	return (int64_t)bits >> place->right & (int64_t)place->mask;
+}
+
 /* Reads the number in a located sample; equals pev_record_number() and pev_tp_integer(). */
 static inline bool pev_number_field_read(const struct pev_number_field *place,
 					 const unsigned char *sample,
 					 int64_t *number)
 {
-	uint64_t bits;
-
 	if (place->least && pev_load32(sample + place->raw, place->swap) < place->least)
 		return false;
-	bits = pev_load64(sample + place->at, place->swap) << place->left;
-	*number = (int64_t)bits >> place->right & (int64_t)place->mask;
+	*number = pev_number_field_bits(place, sample, place->swap);
 	return true;
 }
 

@@ -10,7 +10,14 @@
 #include "lua/symbol/lstack_table.h"
 
 /* Stack offsets from d->first. */
-enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
+enum {
+	AT_HANDLER,
+	AT_CALLBACKS,
+	AT_CONTEXT,
+	AT_HANDLERS,
+	AT_KEPT, /* sample callbacks of the first slots: cheaper than those in AT_CALLBACKS */
+	AT_VIEWS = AT_KEPT + L_DISPATCH_KEPT
+};
 
 void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 		     const char *(*comm)(void *ctx, int tid), void *ctx)
@@ -178,6 +185,7 @@ uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d, u
 	uint32_t wanted_types = 0;
 
 	*named = 0;
+	d->nr_kept = 0;
 	clear_slot(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
@@ -300,6 +308,10 @@ void l_dispatch_prepare_stack(lua_State *L, struct l_dispatch *d)
 	lua_getiuservalue(L, 1, L_UV_CALLBACKS);
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
 	lua_getiuservalue(L, 1, L_UV_HANDLERS);
+	for (int i = 0; i < L_DISPATCH_KEPT; i++)
+		lua_rawgeti(L, d->first + AT_CALLBACKS,
+			    (lua_Integer)i * PEV_RECORD_NR + PERF_RECORD_SAMPLE + 1);
+	d->nr_kept = L_DISPATCH_KEPT;
 	lua_getiuservalue(L, 1, L_UV_VIEWS);
 	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
 		lua_rawgeti(L, d->first + AT_VIEWS, i + 1);
@@ -362,73 +374,6 @@ bool l_dispatch_report_error(struct l_dispatch *d, uint32_t slot, uint32_t type)
 	return stop;
 }
 
-/*
- * Calls the function below its arguments, as lua_pcall(). If guarded,
- * the caller protects many calls at once, which is cheaper.
- */
-static int call_function(struct l_dispatch *d, int nargs)
-{
-	if (!d->guarded)
-		return lua_pcall(d->L, nargs, 1, d->first + AT_HANDLER);
-	lua_call(d->L, nargs, 1);
-	return LUA_OK;
-}
-
-/* Further arguments of l_call_with_fields(). */
-struct arguments {
-	const struct l_fields *fields;
-	const struct l_view *view;
-	const struct l_args *args;
-};
-
-/* (callback, view, struct arguments *) -> what the callback returns */
-static int l_call_with_fields(lua_State *L)
-{
-	const struct arguments *arguments = lua_touserdata(L, 3);
-	int nr = (int)arguments->fields->nr;
-
-	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
-	lua_pushvalue(L, 1);
-	l_fields_push_values(L, 2, arguments->fields, arguments->view, arguments->args);
-	lua_call(L, nr, 1);
-	return 1;
-}
-
-/* Creating strings and tables can raise, so it is done in a protected call; other values cannot. */
-static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint32_t slot,
-			    unsigned turn)
-{
-	const struct l_view *view = d->views[turn];
-	struct arguments arguments = { fields, view, view->has_args ? d->slots[slot].args : NULL };
-	int at = d->first + AT_VIEWS + (int)turn;
-	lua_State *L = d->L;
-
-	l_fields_update(fields, view->rec, arguments.args);
-	if (fields->plain || d->guarded) {
-		l_fields_push_values(L, at, fields, view, arguments.args);
-		return call_function(d, (int)fields->nr);
-	}
-	lua_pushcfunction(L, l_call_with_fields);
-	lua_insert(L, -2);
-	lua_pushvalue(L, at);
-	lua_pushlightuserdata(L, &arguments);
-	return lua_pcall(L, 3, 1, d->first + AT_HANDLER);
-}
-
-static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
-{
-	const struct l_view *view = d->views[turn];
-	lua_State *L = d->L;
-	int nargs = 1;
-
-	lua_pushvalue(L, d->first + AT_VIEWS + (int)turn);
-	if (view->has_args || view->has_aux) {
-		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
-		nargs = 2;
-	}
-	return call_function(d, nargs);
-}
-
 /* Points the internal view at the record. *payload: the record's payload, or NULL. */
 static inline struct l_view *point_inner_view(struct l_dispatch *d, uint32_t slot,
 					      const struct pev_record *rec, struct l_args **payload)
@@ -467,36 +412,34 @@ uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
 	return l_sink_count(d->slots[slot].sinks[PERF_RECORD_SAMPLE], from, nr);
 }
 
-static inline void push_callback(struct l_dispatch *d, uint32_t slot, uint32_t type)
-{
-	lua_rawgeti(d->L, d->first + AT_CALLBACKS,
-		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
-}
-
-/* Handles the result or error of a callback, on top. Returns true to end the dispatch. */
-static inline bool handle_result(struct l_dispatch *d, lua_State *L, int rc, uint32_t slot,
+static inline void push_callback(const struct l_dispatch *d, lua_State *L, uint32_t slot,
 				 uint32_t type)
 {
-	bool stop;
-
-	/* The callback may have used the session from a coroutine. */
-	d->L = L;
-	if (rc != LUA_OK)
-		return l_dispatch_report_error(d, slot, type);
-	stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-	lua_pop(L, 1);
-	d->now++;
-	return stop;
+	if (slot < d->nr_kept && type == PERF_RECORD_SAMPLE)
+		lua_pushvalue(L, d->first + AT_KEPT + (int)slot);
+	else
+		lua_rawgeti(L, d->first + AT_CALLBACKS,
+			    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
 }
 
-bool l_dispatch_takes_numbers_only(const struct l_dispatch *d, uint32_t slot,
-				   const struct pev_record *rec)
+/*
+ * Calls the callback below its arguments. Returns true if it returned false, which ends the
+ * dispatch. Most callbacks return nothing: with LUA_MULTRET, there is no result to remove.
+ */
+static inline bool call_function(struct l_dispatch *d, lua_State *L, int nargs)
 {
-	const struct l_dispatch_slot *to = &d->slots[slot];
-	const struct l_fields *fields = to->fields;
+	int result = lua_gettop(L) - nargs;
+	bool stop;
 
-	return fields && rec->type == PERF_RECORD_SAMPLE && fields->placed &&
-	       rec->plan == fields->plan && (!to->args || to->args->tp == fields->tp);
+	lua_call(L, nargs, LUA_MULTRET);
+	/* The callback may have used the session from a coroutine. */
+	d->L = L;
+	d->now++;
+	if (lua_gettop(L) < result)
+		return false;
+	stop = lua_isboolean(L, result) && !lua_toboolean(L, result);
+	lua_settop(L, result - 1);
+	return stop;
 }
 
 bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
@@ -504,9 +447,9 @@ bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot, const str
 	const struct l_fields *fields = d->slots[slot].fields;
 	lua_State *L = d->L;
 
-	push_callback(d, slot, PERF_RECORD_SAMPLE);
+	push_callback(d, L, slot, PERF_RECORD_SAMPLE);
 	l_fields_push_numbers(L, fields, rec);
-	return handle_result(d, L, call_function(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
+	return call_function(d, L, (int)fields->nr);
 }
 
 bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
@@ -514,13 +457,22 @@ bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct 
 {
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
 	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->slots[slot].fields : NULL;
+	const struct l_view *view = d->views[turn];
+	int at = d->first + AT_VIEWS + (int)turn, nargs = 1;
 	lua_State *L = d->L;
-	int rc;
 
-	push_callback(d, slot, type);
-	if (fields)
-		rc = call_with_fields(d, fields, slot, turn);
-	else
-		rc = call_with_view(d, slot, turn);
-	return handle_result(d, L, rc, slot, type);
+	push_callback(d, L, slot, type);
+	if (fields) {
+		const struct l_args *args = view->has_args ? d->slots[slot].args : NULL;
+
+		l_fields_update(fields, rec, args);
+		l_fields_push_values(L, at, fields, view, args);
+		return call_function(d, L, (int)fields->nr);
+	}
+	lua_pushvalue(L, at);
+	if (view->has_args || view->has_aux) {
+		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
+		nargs = 2;
+	}
+	return call_function(d, L, nargs);
 }

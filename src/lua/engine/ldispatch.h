@@ -23,6 +23,7 @@
 #include "lua/record/lrecord.h"
 
 #define L_DISPATCH_VIEWS 8 /* used in turn to detect a view kept from the last callback */
+#define L_DISPATCH_KEPT 8  /* slots whose sample callbacks are on the stack */
 
 /* User values of the userdata that contains a dispatch. */
 enum {
@@ -61,7 +62,7 @@ struct l_dispatch {
 	bool dispatching, stop;
 	bool pulls;           /* l_dispatch_push_pulled() pushes fields, not the view */
 	uint64_t left;        /* records until the loop's limit */
-	bool guarded;         /* the caller of l_dispatch_call_callback() catches errors */
+	uint32_t nr_kept;     /* first slots whose sample callbacks are on the stack */
 };
 
 /*
@@ -159,10 +160,9 @@ static inline bool l_dispatch_can_count_run(const struct l_dispatch *d, uint32_t
 uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
 			      const struct pev_source_record *from, uint32_t nr);
 /*
- * Calls the slot's callback with that view, protected. An error is counted and
- * passed to on_error. Returns true to end the dispatch. Never raises, unless
- * guarded is set: then the caller catches errors with the message handler of
- * l_dispatch_prepare_stack() and passes them to l_dispatch_report_error().
+ * Calls the slot's callback with that view. Returns true to end the dispatch. Raises: the caller
+ * catches errors with the message handler of l_dispatch_prepare_stack() and passes them to
+ * l_dispatch_report_error().
  */
 bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 			      unsigned turn);
@@ -170,8 +170,15 @@ bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct 
  * True if the record is a sample whose callback takes numbers only. Then no view is
  * needed: l_dispatch_call_with_numbers() is the fast path of l_dispatch_call_callback().
  */
-bool l_dispatch_takes_numbers_only(const struct l_dispatch *d, uint32_t slot,
-				   const struct pev_record *rec);
+static inline bool l_dispatch_takes_numbers_only(const struct l_dispatch *d, uint32_t slot,
+						 const struct pev_record *rec)
+{
+	const struct l_dispatch_slot *to = &d->slots[slot];
+	const struct l_fields *fields = to->fields;
+
+	return fields && rec->type == PERF_RECORD_SAMPLE && rec->plan == fields->placed &&
+	       (!to->args || to->args->tp == fields->tp);
+}
 bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot,
 				  const struct pev_record *rec);
 /*

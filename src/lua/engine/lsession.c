@@ -516,12 +516,11 @@ static int l_deliver(lua_State *L)
  * One protected call covers many callbacks, because it costs half as much as a
  * callback. After an error the loop continues behind the callback that raised it.
  */
-static void call_callbacks_guarded(lua_State *L, struct delivery *delivery)
+static void call_callbacks_protected(lua_State *L, struct delivery *delivery)
 {
 	struct l_session *self = delivery->self;
 	int top = lua_gettop(L), rc;
 
-	self->d.guarded = true;
 	do {
 		lua_pushcfunction(L, l_deliver);
 		for (int i = 1; i <= top; i++)
@@ -535,7 +534,6 @@ static void call_callbacks_guarded(lua_State *L, struct delivery *delivery)
 		if (l_dispatch_report_error(&self->d, self->engine.slot, self->engine.rec.type))
 			self->d.stop = true;
 	} while (enter(L, self, AT_FILE) && pev_session_is_ours(self->s));
-	self->d.guarded = false;
 }
 
 /* Calls the handler "news" if the recording has new events. True if it did. Keeps its error. */
@@ -581,7 +579,7 @@ static int l_session_dispatch(lua_State *L)
 		return l_result(L, delivery.rc, NULL);
 	}
 	do {
-		call_callbacks_guarded(L, &delivery);
+		call_callbacks_protected(L, &delivery);
 	} while (delivery.rc == 0 && call_news(L, self, AT_FILE));
 	self->d.dispatching = false;
 	if (delivery.rc < 0)

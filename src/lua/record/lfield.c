@@ -132,38 +132,11 @@ struct l_fields *l_fields_push(lua_State *L, int idx)
 
 /* ---- once per record ---- */
 
-static bool is_number(uint8_t kind)
-{
-	return kind == PEV_K_U16 || kind == PEV_K_U32 || kind == PEV_K_U64 || kind == PEV_K_S32;
-}
-
-/* True if pushing the value allocates nothing: a number, a boolean, or an existing object. */
-static bool is_plain(const struct l_field *field)
-{
-	const struct pev_row *row;
-
-	if (field->payload)
-		return !field->field || !(field->field->flags & PEV_TP_ARRAY);
-	switch (field->code) {
-	case L_CODE_NUMBER:
-	case L_CODE_SIZE:
-	case L_CODE_MISC:
-	case L_CODE_EVENT:
-	case L_CODE_ARGS:
-	case L_CODE_SYNTHESISED:
-		return true;
-	default:
-		row = sample_row(field->code);
-		return field->code >= L_CODE_FLAG || (row && is_number(row->kind));
-	}
-}
-
 void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
 		      const struct l_args *args)
 {
-	fields->plain = true;
-	fields->placed = rec->type == PERF_RECORD_SAMPLE;
-	fields->plan = rec->plan;
+	fields->plan = fields->placed = rec->plan;
+	fields->least = 0;
 	fields->tp = args ? args->tp : NULL;
 	for (unsigned i = 0; i < fields->nr; i++) {
 		struct l_field *field = &fields->list[i];
@@ -171,8 +144,12 @@ void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
 		if (args)
 			l_field_find_in_payload(field, args->tp);
 		l_field_find_offset(field, rec->plan, args);
-		fields->plain = fields->plain && is_plain(field);
-		fields->placed = fields->placed && field->place.at;
+		if (!field->place.at)
+			fields->placed = NULL;
+		if (field->place.least > fields->least) {
+			fields->least = field->place.least;
+			fields->raw = field->place.raw;
+		}
 	}
 }
 
@@ -190,8 +167,17 @@ static void push_number(lua_State *L, const struct pev_number_field *place,
 void l_fields_push_numbers(lua_State *L, const struct l_fields *fields,
 			   const struct pev_record *rec)
 {
-	for (unsigned i = 0; i < fields->nr; i++)
-		push_number(L, &fields->list[i].place, rec);
+	const struct l_field *field = fields->list, *end = field + fields->nr;
+	const unsigned char *sample = rec->bytes;
+	bool swap = rec->plan->swap;
+
+	if (fields->least && pev_load32(sample + fields->raw, swap) < fields->least) {
+		for (; field < end; field++)
+			push_number(L, &field->place, rec);
+		return;
+	}
+	for (; field < end; field++)
+		lua_pushinteger(L, pev_number_field_bits(&field->place, sample, swap));
 }
 
 static void push_field_value(lua_State *L, int at, const struct l_field *field,

@@ -38,8 +38,8 @@ struct l_fields {
 	const struct pev_tracepoint *tp;  /* the tracepoint of the last lookup */
 	const struct pev_plan *plan;      /* the plan of the last lookup */
 	unsigned nr;
-	bool plain;                       /* pushing the values cannot raise */
-	bool placed;                      /* all are numbers at known offsets */
+	const struct pev_plan *placed;    /* the plan, if all are numbers at known offsets */
+	unsigned least, raw;              /* then: least size of the payload, offset of its size */
 	struct l_field list[];
 };
 
@@ -55,12 +55,12 @@ static inline void l_fields_update(struct l_fields *fields, const struct pev_rec
 	if (rec->plan != fields->plan || (args && args->tp != fields->tp))
 		l_fields_look_up(fields, rec, args);
 }
-/* Pushes the values if all fields are placed, from the record's bytes alone. */
+/* Pushes the values of a sample of the plan placed, from its bytes alone. */
 void l_fields_push_numbers(lua_State *L, const struct l_fields *fields,
 			   const struct pev_record *rec);
 /*
  * Pushes all values; nil for a field that the record lacks. Its view is at index at. The stack
- * must have room. Raises if memory runs out, unless the fields are plain.
+ * must have room. Raises if memory runs out.
  */
 void l_fields_push_values(lua_State *L, int at, const struct l_fields *fields,
 			  const struct l_view *view, const struct l_args *args);
