@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/key.h"
+
 /* kernel.perf_event_max_stack is 127 by default; a record has room for 8,191 words. */
 #define FRAMES_MAX 8192u
-#define KNOWN (1u << 15)                /* limit of known chains, */
-#define KNOWN_BYTES ((size_t)8 << 20)   /* and of their bytes */
+#define KNOWN (1u << 15)                /* sets of known chains */
 #define ADDRESSES (1u << 14)            /* limit of known addresses */
 #define FRAMES_FIRST 256u               /* frames with room at first; a power of two */
 /* Bytes of a frame and of its place in the hash table, in tables that are half full. */
@@ -51,8 +52,6 @@ void pev_stacks_free(struct pev_stacks *stacks)
 	free(stacks->scratch);
 	free(stacks->other);
 	pev_budget_return(stacks->budget, stacks->bytes);
-	for (uint32_t i = 0; stacks->known && i < KNOWN; i++)
-		free(stacks->known[i]);
 	free(stacks->known);
 	pev_stacks_forget_sampled(stacks);
 	free(stacks->sampled);
@@ -520,63 +519,46 @@ static struct pev_stack *intern_stack(struct pev_stacks *stacks, uint32_t nr)
 
 /* ---- known chains ---- */
 
-static struct pev_chain_key describe_chain(const struct chain_owner *owner,
-					   const struct pev_record *rec)
+static struct pev_chain_hash mix_chain(const struct pev_stacks *stacks, struct pev_chain_hash hash,
+				       uint64_t a, uint64_t b)
 {
-	return (struct pev_chain_key){
-		.user = owner->maps[PEV_IN_USER],
-		.kernel = owner->maps[PEV_IN_KERNEL],
-		.pid = owner->pid,
-		.mode = find_mode_context(rec->misc) | (uint32_t)rec->plan->swap << 8 |
-			(uint32_t)rec->plan->narrow << 9 |
-			(uint32_t)rec->plan->stack.no_user << 10 |
-			(uint32_t)rec->plan->stack.no_kernel << 11,
+	return (struct pev_chain_hash){
+		.low = pev_key_fold_product(a ^ stacks->salt[0], b ^ hash.low),
+		.high = pev_key_fold_product(b ^ stacks->salt[1], a ^ hash.high),
 	};
 }
 
-static uint32_t hash_chain(const struct pev_chain_key *key, const struct pev_value *chain)
+/* Chains of a hash have equal addresses, process, maps, context of the first one and byte order. */
+static struct pev_chain_hash hash_chain(const struct pev_stacks *stacks,
+					const struct chain_owner *owner,
+					const struct pev_record *rec,
+					const struct pev_value *chain)
 {
-	uint64_t hash = mix_hash((uint64_t)key->pid, chain->nr), word;
+	const uint32_t mode = find_mode_context(rec->misc) | (uint32_t)rec->plan->swap << 8 |
+			      (uint32_t)rec->plan->narrow << 9 |
+			      (uint32_t)rec->plan->stack.no_user << 10 |
+			      (uint32_t)rec->plan->stack.no_kernel << 11;
+	struct pev_chain_hash hash = { chain->nr, mode };
+	uint64_t words[2] = { 0 };
+	uint32_t i = 0;
 
-	for (uint32_t i = 0; i < chain->nr; i++) {
-		memcpy(&word, chain->p + 8 * (size_t)i, sizeof(word));
-		hash = mix_hash(hash, word);
+	hash = mix_chain(stacks, hash, owner->maps[PEV_IN_USER], owner->maps[PEV_IN_KERNEL]);
+	hash = mix_chain(stacks, hash, (uint64_t)owner->pid, mode);
+	for (; i + 2 <= chain->nr; i += 2) {
+		memcpy(words, chain->p + 8 * (size_t)i, sizeof(words));
+		hash = mix_chain(stacks, hash, words[0], words[1]);
 	}
-	return (uint32_t)hash & (KNOWN - 1);
+	if (i < chain->nr)
+		memcpy(words, chain->p + 8 * (size_t)i, sizeof(words[0]));
+	return mix_chain(stacks, hash, words[0], words[1]);
 }
 
-/* Equal addresses with the same maps give equal frames. */
-static bool is_known(const struct pev_known_chain *known, const struct pev_chain_key *key,
-		     const struct pev_value *chain)
+static struct pev_known_chain *find_known(struct pev_known_chain *set, struct pev_chain_hash hash)
 {
-	return known && known->len == 8 * chain->nr && known->key.pid == key->pid &&
-	       known->key.mode == key->mode && known->key.user == key->user &&
-	       known->key.kernel == key->kernel && memcmp(known->chain, chain->p, known->len) == 0;
-}
-
-/* Replaces an older known chain. Without room, the chain is read again next time. */
-static void remember_chain(struct pev_stacks *stacks, struct pev_known_chain **slot,
-			   const struct pev_chain_key *key, const struct pev_value *chain,
-			   const struct pev_stack *stack)
-{
-	uint32_t len = 8 * chain->nr, room = *slot ? (*slot)->room : 0;
-	struct pev_known_chain *known = *slot;
-
-	if (!known || room < len) {
-		if (stacks->known_bytes + (len - room) > KNOWN_BYTES)
-			return;
-		known = realloc(known, sizeof(*known) + len);
-		if (!known)
-			return;
-		stacks->known_bytes += len - room;
-		known->room = len;
-		*slot = known;
-	}
-	known->key = *key;
-	known->stack = stack;
-	known->len = len;
-	if (len)
-		memcpy(known->chain, chain->p, len);
+	for (uint32_t i = 0; i < PEV_KNOWN_EACH; i++)
+		if (set[i].hash.low == hash.low && set[i].hash.high == hash.high && set[i].stack)
+			return &set[i];
+	return NULL;
 }
 
 /* Finds the stack of a chain that needs no unwinding. */
@@ -585,22 +567,28 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			    const struct pev_stack **out)
 {
 	const struct chain_owner owner = find_owner(tasks, rec);
-	const struct pev_chain_key key = describe_chain(&owner, rec);
-	struct pev_known_chain **slot;
+	struct pev_known_chain *known, *set;
+	struct pev_chain_hash hash;
 
-	if (!stacks->known)
-		stacks->known = calloc(KNOWN, sizeof(struct pev_known_chain *));
-	slot = stacks->known ? &stacks->known[hash_chain(&key, chain)] : NULL;
-	if (slot && is_known(*slot, &key, chain)) {
-		*out = (*slot)->stack;
+	if (!stacks->known) {
+		stacks->known = calloc(KNOWN, sizeof(*stacks->known));
+		pev_key_salt(stacks->salt);
+	}
+	hash = hash_chain(stacks, &owner, rec, chain);
+	set = stacks->known ? stacks->known[hash.low & (KNOWN - 1)].chains : NULL;
+	known = set ? find_known(set, hash) : NULL;
+	if (known) {
+		*out = known->stack;
 		return 0;
 	}
 	if (!reserve_frames(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
 	*out = intern_stack(stacks, read_chain(stacks, &owner, rec, chain, NULL));
 	/* stacks->other is not remembered, so that each use is counted. */
-	if (slot && *out != stacks->other)
-		remember_chain(stacks, slot, &key, chain, *out);
+	if (set && *out != stacks->other) {
+		memmove(&set[1], &set[0], sizeof(*set) * (PEV_KNOWN_EACH - 1));
+		set[0] = (struct pev_known_chain){ hash, *out };
+	}
 	return 0;
 }
 

@@ -51,19 +51,25 @@ struct pev_sampled {
 	uint64_t start, end;     /* the map's addresses */
 };
 
-/* The process and its maps: equal callchains with equal keys have the same stack. */
-struct pev_chain_key {
-	uint64_t user, kernel;   /* maps */
-	int pid;
-	uint32_t mode;           /* context of its first address, and byte order */
+/*
+ * Of a callchain and of what its stack depends on besides. Two chains have the same 128 bits by
+ * a chance of 2^-128; the salt keeps a watched process from choosing such chains.
+ */
+struct pev_chain_hash {
+	uint64_t low, high;
 };
 
-/* A callchain that was seen before: its bytes, and its stack. */
+/* A callchain that was seen before, and its stack; NULL: free. */
 struct pev_known_chain {
-	struct pev_chain_key key;
+	struct pev_chain_hash hash;
 	const struct pev_stack *stack;
-	uint32_t len, room;
-	unsigned char chain[];
+};
+
+/* The chains with the same low bits of their hashes, the newest first: as many as a cache line. */
+enum { PEV_KNOWN_EACH = 2 };
+struct pev_known_set {
+	struct pev_known_chain chains[PEV_KNOWN_EACH];
+	uint64_t unused[2];
 };
 
 /* The id of an address's frame in a process, while its maps stay as they are. */
@@ -91,8 +97,8 @@ struct pev_stacks {
 	uint32_t *scratch;       /* ids of the frames of the stack that is being made */
 	uint32_t room;           /* of scratch */
 	bool unfit;              /* one of these frames had no room */
-	struct pev_known_chain **known; /* by the low bits of their hashes; NULL: none yet */
-	size_t known_bytes;
+	struct pev_known_set *known; /* NULL: none yet */
+	uint64_t salt[2];
 	/*
 	 * If watched is set: user-space dsos that were sampled, for the caller to keep what names
 	 * their functions, because the process and its files may be gone when names are looked up.
