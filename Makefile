@@ -234,7 +234,7 @@ test-tsan: all ## run the specs of threads with a perfl under ThreadSanitizer
 	@$(MAKE) --no-print-directory build/tsan/perfl BUILD=build/tsan \
 		SANITIZE='-fsanitize=thread $(TSAN_CFLAGS)'
 	@export PERFL=build/tsan/perfl UNSTEADY=build/unsteady/tsan; \
-	JOBS=$(JOBS) $(SUITE) $(BUSTED) $(call spec_named,unordered)
+	JOBS=$(JOBS) $(SUITE) $(BUSTED) $(call spec_named,unordered read_ahead)
 
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))

@@ -93,7 +93,8 @@ M.groups = {
         .. "the span" },
     { "--to", into = "to", metavar = "TIME", convert = parse_time, help = "skip records after TIME" },
     { "--jobs", into = "jobs", metavar = "N", convert = parse_jobs,
-      help = "read on N threads, if only aggregators get the samples (default: one for each CPU, at most 8)" },
+      help = "read on N threads if only aggregators get the samples, otherwise ahead on one if N > 1 "
+        .. "(default: one for each CPU, at most 8)" },
   },
   { "Limits",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(parse_units.duration, "duration"),

@@ -124,6 +124,11 @@ int pev_reader_next(struct pev_reader *reader, struct pev_source_record *out,
  */
 struct pev_source_run *pev_reader_run(struct pev_reader *reader);
 int pev_reader_fill_run(struct pev_reader *reader, struct pev_err *err);
+/*
+ * Starts a thread that reads ahead of the caller and fills the next runs. Runs, notes and errors
+ * stay the same. False if the input is a pipe, has hooks, or there is no thread.
+ */
+bool pev_reader_start_thread(struct pev_reader *reader);
 /* pev_reader_locate() without the short cut for samples. */
 int pev_reader_locate_any(struct pev_reader *reader, const struct pev_source_record *from,
 			  struct pev_record *rec, struct pev_err *err);

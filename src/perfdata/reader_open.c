@@ -356,6 +356,7 @@ static int read_ahead(struct pev_reader *reader)
 
 	while (!reader->inputs.main.done && type != PEV_USER_FINISHED_INIT &&
 	       reader->nr_ahead < AHEAD_MAX) {
+		struct pev_reader_batch *batch = &reader->own_batch;
 		struct pev_reader_ahead *ahead = reader->ahead;
 		struct pev_piece piece;
 
@@ -375,7 +376,7 @@ static int read_ahead(struct pev_reader *reader)
 			reader->ahead = ahead;
 		}
 		pev_reader_return_tool_record(reader, &piece, &ahead[reader->nr_ahead].record);
-		ahead[reader->nr_ahead++].block = reader->held[--reader->nr_held].block;
+		ahead[reader->nr_ahead++].block = batch->held[--batch->nr_held].block;
 	}
 	return 0;
 }
@@ -445,6 +446,7 @@ int pev_reader_open(struct pev_reader **out, const struct pev_sys *sys, const ch
 		free(reader);
 		return pev_fail(err, -ENOMEM, "%s: no memory", path);
 	}
+	reader->taken = reader->batch = &reader->own_batch;
 	reader->inputs.at = &reader->inputs.main;
 	reader->inputs.main.pool = &reader->inputs.pool;
 	reader->inputs.main.sys = sys;
@@ -473,6 +475,7 @@ void pev_reader_close(struct pev_reader *reader)
 {
 	if (!reader)
 		return;
+	pev_pipeline_close(reader->pipeline);
 	if (reader->own_fd && reader->inputs.main.fd >= 0)
 		reader->inputs.main.sys->close(reader->inputs.main.sys->ctx,
 					       reader->inputs.main.fd);
@@ -482,6 +485,7 @@ void pev_reader_close(struct pev_reader *reader)
 	pev_file_runs_free(&reader->runs);
 	pev_input_files_close(&reader->inputs);
 	pev_event_ids_free(&reader->event_ids);
+	free(reader->thread_batches);
 	free(reader->ahead);
 	free(reader->skips);
 	free(reader->directory);
@@ -493,18 +497,20 @@ void pev_reader_close(struct pev_reader *reader)
 
 const struct pev_reader_facts *pev_reader_facts(const struct pev_reader *reader)
 {
+	pev_pipeline_pause(reader->pipeline);
 	return &reader->facts;
 }
 
 const struct pev_reader_totals *pev_reader_totals(struct pev_reader *reader)
 {
 	pev_reader_count_taken(reader);
+	pev_pipeline_pause(reader->pipeline);
 	pev_input_files_sum(&reader->inputs, &reader->totals.bytes, &reader->totals.compressed,
 			    &reader->totals.inflated);
 	reader->totals.blocks = reader->inputs.pool.peak;
 	reader->totals.lost =
 		reader->totals.lost_read ? reader->lost_by_counts : reader->lost_by_records;
-	reader->totals.unknown_id = reader->event_ids.unknown_id;
+	reader->totals.unknown_id = reader->taken->unknown_id;
 	reader->totals.ambiguous = reader->event_ids.ambiguous;
 	reader->totals.shared_ids = reader->event_ids.shared_ids;
 	return &reader->totals;
@@ -527,19 +533,23 @@ uint64_t pev_reader_changes(const struct pev_reader *reader) { return reader->ch
 void pev_reader_set_stack_form(struct pev_reader *reader, uint32_t n,
 			       const struct pev_stack_form *form)
 {
+	pev_pipeline_pause(reader->pipeline);
 	if (n < reader->event_ids.nr)
 		reader->event_ids.events[n]->plan.stack = *form;
 }
 
 void pev_reader_set_32bit(struct pev_reader *reader, bool narrow)
 {
+	pev_pipeline_pause(reader->pipeline);
 	pev_event_ids_set_narrow(&reader->event_ids, narrow);
 }
 
 const char *pev_reader_damage(const struct pev_reader *reader)
 {
-	const struct pev_err *failure = pev_input_files_failure(&reader->inputs);
+	const struct pev_err *failure;
 
+	pev_pipeline_pause(reader->pipeline);
+	failure = pev_input_files_failure(&reader->inputs);
 	if (failure)
 		return failure->text;
 	return reader->damage.code ? reader->damage.text : NULL;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/pipeline.h"
 #include "perfdata/reader.h"
 #include "perfdata/input_files.h"
 #include "perfdata/blocks.h"
@@ -22,7 +23,8 @@
 
 enum {
 	PEV_READER_SECTIONS_MAX = 256,
-	PEV_READER_RUN_MAX = 64 /* records in a run */
+	PEV_READER_RUN_MAX = 64, /* records in a run */
+	PEV_READER_NOTES_MAX = 3 /* each kind of note comes once */
 };
 
 /* A tool record that pev_reader_open() has read; it is returned first. */
@@ -37,6 +39,16 @@ struct pev_reader_held {
 	uint32_t nr;
 };
 
+/* The records of a run, and what the caller learns with them. */
+struct pev_reader_batch {
+	struct pev_source_record records[PEV_READER_RUN_MAX];
+	struct pev_reader_held held[PEV_READER_RUN_MAX]; /* their blocks */
+	uint32_t nr, nr_held, nr_notes;
+	bool is_plain;       /* all records are samples, in order of time */
+	uint64_t unknown_id; /* of the totals, up to here */
+	char notes[PEV_READER_NOTES_MAX][192];
+};
+
 struct pev_reader {
 	struct pev_input_files inputs;
 	struct pev_reader_config config;
@@ -48,10 +60,11 @@ struct pev_reader {
 
 	struct pev_source_run run;
 	const struct pev_source_record *counted; /* totals include the run's records before it */
-	struct pev_source_record records[PEV_READER_RUN_MAX];
-	struct pev_reader_held held[PEV_READER_RUN_MAX]; /* blocks of the run */
-	uint32_t nr_held;
-	bool is_plain; /* all records of the run are samples in order of time */
+	const struct pev_reader_batch *taken;    /* has the run's records */
+	struct pev_reader_batch *batch;          /* that is filled now, or was last */
+	struct pev_reader_batch own_batch;       /* the caller's thread fills it */
+	struct pev_reader_batch *thread_batches;  /* the thread that reads ahead fills them */
+	struct pev_pipeline *pipeline;           /* that thread, or NULL */
 
 	struct pev_event_ids event_ids;
 	uint64_t changes; /* see pev_reader_changes() */

@@ -45,13 +45,6 @@ static void count_type(struct pev_reader *reader, const struct pev_source_record
 		count_lost_samples(reader, out);
 }
 
-/* Counts nr samples of a plain run. time is the time of the last. */
-static void count_samples_in_order(struct pev_reader *reader, uint64_t nr, uint64_t time)
-{
-	reader->totals.types[PERF_RECORD_SAMPLE] += nr;
-	reader->last_time = time;
-}
-
 static void count_record(struct pev_reader *reader, const struct pev_source_record *out)
 {
 	count_type(reader, out);
@@ -66,9 +59,12 @@ void pev_reader_count_taken(struct pev_reader *reader)
 	const struct pev_source_record *out = reader->counted, *end = reader->run.at;
 
 	reader->totals.records += (uint64_t)(end - out);
-	if (reader->is_plain && out < end)
-		count_samples_in_order(reader, (uint64_t)(end - out), end[-1].time);
-	for (; !reader->is_plain && out < end; out++)
+	if (out < end && reader->taken->is_plain && out->time >= reader->last_time) {
+		reader->totals.types[PERF_RECORD_SAMPLE] += (uint64_t)(end - out);
+		reader->last_time = end[-1].time;
+		out = end;
+	}
+	for (; out < end; out++)
 		count_record(reader, out);
 	reader->counted = end;
 }
@@ -89,21 +85,21 @@ static void fill_record(const struct pev_piece *piece, const struct pev_plan *pl
 	};
 }
 
-/* Gives nr references to the block to the run. */
-static void keep_references(struct pev_reader *reader, struct pev_block *block, uint32_t nr)
+/* Gives nr references to the block to the batch. */
+static void keep_references(struct pev_reader_batch *batch, struct pev_block *block, uint32_t nr)
 {
-	struct pev_reader_held *last = reader->held + reader->nr_held;
+	struct pev_reader_held *last = batch->held + batch->nr_held;
 
-	if (reader->nr_held && last[-1].block == block)
+	if (batch->nr_held && last[-1].block == block)
 		last[-1].nr += nr;
 	else if (nr)
-		reader->held[reader->nr_held++] = (struct pev_reader_held){ block, nr };
+		batch->held[batch->nr_held++] = (struct pev_reader_held){ block, nr };
 }
 
 static void hold_block(struct pev_reader *reader, struct pev_block *block)
 {
 	block->refs++;
-	keep_references(reader, block, 1);
+	keep_references(reader->batch, block, 1);
 }
 
 int pev_reader_return_tool_record(struct pev_reader *reader, const struct pev_piece *piece,
@@ -199,6 +195,15 @@ static void remember_kernel_symbol(struct pev_reader *reader, const struct pev_p
 	reader->facts.kernel_addr = pev_reader_u64(reader, piece->bytes + 32);
 }
 
+/* Keeps a note for the caller's thread. Each kind of note comes once. */
+static void add_note(struct pev_reader *reader, const char *text)
+{
+	struct pev_reader_batch *batch = reader->batch;
+
+	if (batch->nr_notes < PEV_READER_NOTES_MAX)
+		snprintf(batch->notes[batch->nr_notes++], sizeof(batch->notes[0]), "%s", text);
+}
+
 /* Warns once of a size that is not a multiple of 8, and once of samples without an id. */
 static void note_oddities(struct pev_reader *reader, const struct pev_piece *piece)
 {
@@ -210,7 +215,7 @@ static void note_oddities(struct pev_reader *reader, const struct pev_piece *pie
 			 "the record at 0x%" PRIx64 " (type %u) has %u bytes, not a multiple of 8 "
 			 "as kernel records have",
 			 piece->offset, piece->type, piece->size);
-		pev_reader_note(reader, text);
+		add_note(reader, text);
 	}
 	if (reader->event_ids.ambiguous && !reader->noted_ambiguous) {
 		reader->noted_ambiguous = true;
@@ -218,7 +223,7 @@ static void note_oddities(struct pev_reader *reader, const struct pev_piece *pie
 			 "the sample at 0x%" PRIx64 " has no id to choose one of %u events: such "
 			 "samples are returned without event and fields",
 			 piece->offset, reader->event_ids.nr);
-		pev_reader_note(reader, text);
+		add_note(reader, text);
 	}
 }
 
@@ -288,12 +293,11 @@ static bool must_shrink_window(struct pev_reader *reader)
 	if (reader->forced || reader->inputs.nr_others)
 		return true;
 	reader->forced = true;
-	pev_reader_note(reader,
-			reader->totals.rounds
-				? "a round of the recorder is longer than the window: records "
-				  "are sorted within the window only"
-				: "the recording has no FINISHED_ROUND marks: records are sorted "
-				  "within the window only");
+	add_note(reader, reader->totals.rounds
+				 ? "a round of the recorder is longer than the window: records "
+				   "are sorted within the window only"
+				 : "the recording has no FINISHED_ROUND marks: records are sorted "
+				   "within the window only");
 	return true;
 }
 
@@ -307,13 +311,14 @@ static void items_to_records(struct pev_reader *reader, const struct pev_reorder
 	const struct pev_reorder_item *end = item + nr, *first = item, *first_of_block = item;
 	const struct pev_plan *plan = find_plan(reader, first->event, first->type);
 	struct pev_block *block = reader->inputs.pool.blocks[first_of_block->block];
-	uint64_t last = out > reader->records ? out[-1].time : reader->last_time;
-	bool is_plain = first->type == PERF_RECORD_SAMPLE;
+	struct pev_reader_batch *batch = reader->batch;
+	uint64_t last = out > batch->records ? out[-1].time : 0;
+	bool is_plain = batch->is_plain && first->type == PERF_RECORD_SAMPLE;
 	size_t bytes = nr * sizeof(*item);
 
 	for (; item < end; item++, out++) {
 		if (item->block != first_of_block->block) {
-			keep_references(reader, block, (uint32_t)(item - first_of_block));
+			keep_references(batch, block, (uint32_t)(item - first_of_block));
 			block = reader->inputs.pool.blocks[item->block];
 			first_of_block = item;
 		}
@@ -322,9 +327,6 @@ static void items_to_records(struct pev_reader *reader, const struct pev_reorder
 			is_plain = is_plain && item->type == PERF_RECORD_SAMPLE;
 			first = item;
 		}
-		/* The bytes are in the cache when the caller has read the records before. */
-		__builtin_prefetch(item->bytes);
-		__builtin_prefetch(item->bytes + 64);
 		*out = (struct pev_source_record){
 			.bytes = item->bytes,
 			.plan = plan,
@@ -339,9 +341,9 @@ static void items_to_records(struct pev_reader *reader, const struct pev_reorder
 		last = item->time;
 		bytes += item->size;
 	}
-	keep_references(reader, block, (uint32_t)(end - first_of_block));
+	keep_references(batch, block, (uint32_t)(end - first_of_block));
 	reader->window_bytes -= bytes;
-	reader->is_plain = reader->is_plain && is_plain;
+	batch->is_plain = is_plain;
 }
 
 static uint64_t first_time(const struct pev_reader *reader)
@@ -389,16 +391,16 @@ static uint32_t take_from_window(struct pev_reader *reader)
 	uint32_t nr = 0, some;
 	uint64_t limit;
 
-	reader->is_plain = true;
+	reader->batch->is_plain = true;
 	while (nr < PEV_READER_RUN_MAX && (some = count_ready(reader, &limit)) > 0) {
 		if (some > PEV_READER_RUN_MAX - nr)
 			some = PEV_READER_RUN_MAX - nr;
 		some = take_oldest(reader, limit, items, some);
 		if (some)
-			items_to_records(reader, items, some, &reader->records[nr]);
+			items_to_records(reader, items, some, &reader->batch->records[nr]);
 		nr += some;
 	}
-	reader->is_plain = reader->is_plain && nr;
+	reader->batch->is_plain = reader->batch->is_plain && nr;
 	return nr;
 }
 
@@ -509,11 +511,17 @@ static void add_samples_to_file_runs(struct pev_reader *reader, struct pev_block
 	note_time(reader, reader->last_added);
 }
 
+/* The lane with the input's next record. */
+static struct pev_block_lane *lane_of(struct pev_blocks *input)
+{
+	return input->packed ? &input->inflated : &input->raw;
+}
+
 /* Adds the next samples to the window as long as they extend its last run. */
 static void add_samples(struct pev_reader *reader)
 {
 	struct pev_blocks *input = reader->inputs.at;
-	struct pev_block_lane *lane = input->packed ? &input->inflated : &input->raw;
+	struct pev_block_lane *lane = lane_of(input);
 	struct pev_reorder_item *items;
 	uint32_t nr = pev_reorder_room(&reader->window, &items);
 	struct pev_block *block = lane->cur;
@@ -549,9 +557,24 @@ static void add_samples(struct pev_reader *reader)
 		reader->max_time = reader->window.last;
 }
 
+/* True on the thread that reads ahead. */
+static bool is_thread(const struct pev_reader *reader)
+{
+	return reader->batch != &reader->own_batch;
+}
+
+/* True if the tool record changes nothing that the caller's thread uses. */
+static bool can_apply_on_thread(const struct pev_reader *reader, uint32_t type)
+{
+	return type == PEV_USER_FINISHED_ROUND ||
+	       (reader->inputs.at->inflate &&
+		(type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2));
+}
+
 /*
  * Reads until a record is in *out (returns 1), or until the window may have complete records
- * (returns 0): after a mark, or after a record that is not newer than the last round.
+ * (returns 0): after a mark, or after a record that is not newer than the last round. Returns
+ * -EAGAIN ahead of a record that the caller's thread has to read.
  */
 static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 {
@@ -561,8 +584,13 @@ static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 	if (reader->skip < reader->end_skip)
 		skip_ranges(reader);
 	while ((rc = read_piece(reader, &piece)) > 0) {
-		if (piece.type >= PEV_USER_ATTR)
+		if (piece.type >= PEV_USER_ATTR) {
+			if (is_thread(reader) && !can_apply_on_thread(reader, piece.type)) {
+				lane_of(reader->inputs.at)->pos -= piece.size;
+				return -EAGAIN;
+			}
 			return pev_reader_return_tool_record(reader, &piece, out);
+		}
 		if (take_kernel_record(reader, &piece, out) > 0)
 			return 1;
 		if (reader->last_added <= reader->limit || is_window_full(reader) ||
@@ -606,54 +634,129 @@ static void check_pipe_end(struct pev_reader *reader)
 			reader, "file cut short at 0x%" PRIx64 ": its recorder had not begun", end);
 }
 
-/* Reads until the run has records. Returns their number, 0 at the end, or -errno. */
+/*
+ * Reads until the batch has records. Returns their number, 0 at the end, or -errno. Ahead,
+ * returns -EAGAIN at the end and at a record that the caller's thread has to read.
+ */
 static int read_records(struct pev_reader *reader, struct pev_err *err)
 {
-	uint32_t nr;
+	struct pev_reader_batch *batch = reader->batch;
+	int nr;
 
 	if (reader->next_ahead < reader->nr_ahead) {
 		const struct pev_reader_ahead *ahead = &reader->ahead[reader->next_ahead++];
 
-		keep_references(reader, ahead->block, 1);
-		reader->records[0] = ahead->record;
+		keep_references(batch, ahead->block, 1);
+		batch->records[0] = ahead->record;
 		return 1;
 	}
 	do {
 		if (reader->inputs.done) {
+			if (is_thread(reader))
+				return -EAGAIN;
 			check_pipe_end(reader);
 			return pev_reader_failure(reader, err);
 		}
-		if (read_record(reader, &reader->records[0]) > 0)
-			return 1;
-		nr = take_from_window(reader);
+		nr = read_record(reader, &batch->records[0]);
+		if (!nr)
+			nr = (int)take_from_window(reader);
 	} while (!nr);
-	return (int)nr;
+	return nr;
 }
 
-/* Drops the references of the run. */
-static void release_run(struct pev_reader *reader)
+/* Drops the references of the batch, and fills it again. Returns as read_records(). */
+static int fill_batch(struct pev_reader *reader, struct pev_reader_batch *batch,
+		      struct pev_err *err)
 {
-	while (reader->nr_held) {
-		const struct pev_reader_held *held = &reader->held[--reader->nr_held];
+	int nr;
+
+	while (batch->nr_held) {
+		const struct pev_reader_held *held = &batch->held[--batch->nr_held];
 
 		pev_pool_release(&reader->inputs.pool, held->block, held->nr);
 	}
+	reader->batch = batch;
+	nr = (int)take_from_window(reader);
+	if (!nr)
+		nr = read_records(reader, err);
+	batch->nr = nr > 0 ? (uint32_t)nr : 0;
+	batch->unknown_id = reader->event_ids.unknown_id;
+	return nr;
+}
+
+/* Lets the caller have the batch: its notes, and its records as the run. */
+static void take_batch(struct pev_reader *reader, struct pev_reader_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->nr_notes; i++)
+		pev_reader_note(reader, batch->notes[i]);
+	batch->nr_notes = 0;
+	reader->taken = batch;
+	reader->run.at = reader->counted = batch->records;
+	reader->run.end = batch->records + batch->nr;
+	/* The bytes are in the cache when the caller has read the records before. */
+	for (const struct pev_source_record *out = reader->run.at; out < reader->run.end; out++) {
+		__builtin_prefetch(out->bytes);
+		__builtin_prefetch(out->bytes + 64);
+	}
+}
+
+/* ---- the thread that reads ahead ---- */
+
+/* A pev_pipeline_fill_fn. */
+static size_t fill_on_thread(void *ctx, unsigned slot)
+{
+	struct pev_reader *reader = ctx;
+	struct pev_reader_batch *batch = &reader->thread_batches[slot];
+	size_t bytes = 0;
+
+	fill_batch(reader, batch, NULL);
+	for (uint32_t i = 0; i < batch->nr; i++)
+		bytes += batch->records[i].size;
+	return bytes;
+}
+
+bool pev_reader_start_thread(struct pev_reader *reader)
+{
+	const struct pev_blocks *input = &reader->inputs.main;
+
+	if (reader->pipeline)
+		return true;
+	/* A hook may be a function of Lua, and a pipe makes the thread wait. */
+	if (input->sys != &pev_sys_linux || !input->seekable || reader->facts.pipe)
+		return false;
+	reader->thread_batches = calloc(PEV_PIPELINE_SLOTS, sizeof(*reader->thread_batches));
+	if (reader->thread_batches)
+		reader->pipeline = pev_pipeline_open(fill_on_thread, reader);
+	return reader->pipeline != NULL;
+}
+
+/* Returns 1 and a run that the thread has filled, 0 if the caller has to fill it, or -errno. */
+static int take_from_thread(struct pev_reader *reader, struct pev_err *err)
+{
+	int slot = reader->pipeline ? pev_pipeline_take(reader->pipeline) : -EAGAIN;
+
+	if (slot >= 0)
+		take_batch(reader, &reader->thread_batches[slot]);
+	else if (slot != -EAGAIN)
+		return pev_fail(err, slot, "%s: the parent process reads it", reader->name);
+	else if (is_thread(reader))
+		take_batch(reader, reader->batch); /* notes without a record */
+	return slot >= 0;
 }
 
 int pev_reader_fill_run(struct pev_reader *reader, struct pev_err *err)
 {
-	int nr;
+	int rc;
 
 	pev_reader_count_taken(reader);
-	release_run(reader);
-	nr = (int)take_from_window(reader);
-	if (!nr)
-		nr = read_records(reader, err);
-	reader->run.at = reader->run.end = reader->counted = reader->records;
-	if (nr <= 0)
-		return nr;
-	reader->run.end += nr;
-	return 1;
+	rc = take_from_thread(reader, err);
+	if (rc)
+		return rc;
+	rc = fill_batch(reader, &reader->own_batch, err);
+	take_batch(reader, &reader->own_batch);
+	if (reader->pipeline && rc > 0 && reader->own_batch.records[0].time)
+		pev_pipeline_resume(reader->pipeline);
+	return rc > 0 ? 1 : rc;
 }
 
 struct pev_source_run *pev_reader_run(struct pev_reader *reader) { return &reader->run; }

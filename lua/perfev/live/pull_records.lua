@@ -69,6 +69,7 @@ function M.records(session, opts)
     local ok, why = session:start()
     if not ok then error(why, 2) end
   end
+  if session.replay then session.replay:read_ahead() end
   session.core:begin(session.pulled and "round" or "round_all")
   session.looped = true
   local guard = setmetatable({}, { __close = function(_, raised)

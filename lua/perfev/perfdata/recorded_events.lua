@@ -466,6 +466,12 @@ local function order_reason(session, max)
   if next(session.signals) then return "a signal has a handler" end
 end
 
+--- Starts a thread that reads ahead of the callbacks, with more than one job.
+function RecordedEvents:read_ahead()
+  if not self.core:read_ahead(self.session.opts.jobs or 0) then return end
+  self.session:_log(1, ("%s: a thread reads ahead"):format(self.shown))
+end
+
 -- Feeds the aggregators in the order of the file, if nothing needs the order of time.
 local function begin_unordered(self, max)
   local jobs, why = nil, order_reason(self.session, max)
@@ -473,6 +479,7 @@ local function begin_unordered(self, max)
   self.is_unordered = jobs ~= nil
   self.session:_log(1, jobs and ("%s: read without order of time, on %d thread%s"):format(self.shown, jobs,
     jobs == 1 and "" or "s") or ("%s: read in the order of time: %s"):format(self.shown, why))
+  if not jobs then self:read_ahead() end
 end
 
 -- Feeds the aggregators the next samples -> number delivered
@@ -480,7 +487,10 @@ local function feed_unordered(self, drain)
   local more, n = self.core:feed_unordered(drain ~= "round")
   self.is_unordered = more or false
   self.ahead = more and n or nil
-  if more == nil then self.session:_log(1, ("%s: read again in the order of time: %s"):format(self.shown, n)) end
+  if more == nil then
+    self.session:_log(1, ("%s: read again in the order of time: %s"):format(self.shown, n))
+    self:read_ahead()
+  end
   return more == false and n or 0
 end
 

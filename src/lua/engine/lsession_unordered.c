@@ -173,7 +173,32 @@ static int l_session_feed_unordered(lua_State *L)
 	return 2;
 }
 
+#define SMALL_FILE ((uint64_t)1 << 20) /* read before a thread has begun */
+
+/*
+ * s:read_ahead(jobs) -> true if a thread reads the recording ahead of dispatch(), with more than
+ * one job. jobs 0: as for unordered(), and no thread for a small recording.
+ */
+static int l_session_read_ahead(lua_State *L)
+{
+	struct l_session *self = l_session_check(L);
+	lua_Integer jobs = luaL_checkinteger(L, 2);
+	struct pev_reader *reader;
+
+	luaL_argcheck(L, self->file, 1, "a session of a recording expected");
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, L_SESSION_UV_FILE);
+	reader = l_reader_enter(self->file, L, 3);
+	if (!reader)
+		return luaL_error(L, "the recording is closed");
+	if (!jobs && pev_reader_facts(reader)->size >= SMALL_FILE)
+		jobs = default_jobs(self->sys);
+	lua_pushboolean(L, jobs > 1 && pev_reader_start_thread(reader));
+	return 1;
+}
+
 const luaL_Reg l_session_unordered_methods[] = {
+	{ "read_ahead", l_session_read_ahead },
 	{ "unordered", l_session_unordered },
 	{ "feed_unordered", l_session_feed_unordered },
 	{ NULL, NULL },
