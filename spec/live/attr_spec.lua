@@ -20,7 +20,7 @@ local this = number_of(real.slurp "/proc/sys/kernel/osrelease")
 local SINCE = { aux = "5.5", cgroup = "5.7", data_page_size = "5.11", code_page_size = "5.11", weight_struct = "5.12" }
 
 -- The register that has the stack pointer, where it is not called sp.
-local STACK_POINTERS = { s390x = "r15", ppc64le = "r1" }
+local STACK_POINTERS = { s390x = "r15", powerpc = "r1" }
 
 -- The other fields that a flag or bit requires.
 local NEEDS = {
