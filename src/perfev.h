@@ -11,8 +11,7 @@
  * (perfdata/zstd.h) need the other libraries of `pkg-config --static --libs perfev`.
  * Include them yourself if they are not below. C11 or later; from C++, within extern "C" { }.
  */
-#ifndef PEV_PERFEV_H
-#define PEV_PERFEV_H
+#pragma once
 
 #include "aggregate/aggregator.h"
 #include "aggregate/pack.h"
@@ -35,5 +34,3 @@
 #include "task/task.h"
 #include "tracepoint/tracepoint.h"
 #include "aggregate/condition.h"
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * touch.h - reads every byte that a located record offers, so that ASan checks each.
  */
-#ifndef PEV_FUZZ_TOUCH_H
-#define PEV_FUZZ_TOUCH_H
+#pragma once
 
 #include "record/record.h"
 
@@ -71,5 +70,3 @@ static inline void touch_record(const struct pev_record *rec)
 	for (int f = PEV_F_IDENTIFIER; f <= PEV_F_CPU; f++)
 		pev_record_trailer(rec, (enum pev_field)f, &value);
 }
-
-#endif

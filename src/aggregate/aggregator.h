@@ -5,8 +5,7 @@
  * budget share one cell, other, so no value is lost. Cells are in the order in which their keys
  * were first seen.
  */
-#ifndef PEV_AGGREGATOR_H
-#define PEV_AGGREGATOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ const struct pev_cell *pev_agg_find(const struct pev_agg *agg, const void *key, 
 /* The sum modulo 2^64, as a Lua integer. The mean uses all 128 bits; it is 0 without values. */
 int64_t pev_cell_sum(const struct pev_cell *cell);
 double pev_cell_mean(const struct pev_cell *cell);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * cell.h - the aggregate of one key's values, and the kinds of aggregators.
  */
-#ifndef PEV_CELL_H
-#define PEV_CELL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ struct pev_cell {
 	struct pev_buckets up;   /* the histogram, or the magnitudes of values >= 0 */
 	struct pev_buckets down; /* PEV_AGG_QUANTILE: the magnitudes of values < 0 */
 };
-
-#endif

@@ -4,8 +4,7 @@
  * Slots have a hash and the index of a cell; cells are in blocks and never move. Allocations
  * are made before anything changes. Only the aggregator calls these functions.
  */
-#ifndef PEV_CELL_TABLE_H
-#define PEV_CELL_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ pev_cells_find(const struct pev_agg *agg, uint64_t hash, const void *key, size_t
 			return slot;
 	}
 }
-
-#endif

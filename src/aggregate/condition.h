@@ -5,8 +5,7 @@
  * forward, as in the kernel's filters since 4.17 (kernel/trace/trace_events_filter.c,
  * predicate_parse()). So a record costs only the comparisons that decide the condition.
  */
-#ifndef PEV_CONDITION_H
-#define PEV_CONDITION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ typedef struct pev_key_part (*pev_condition_read)(void *ctx, uint32_t test, bool
  */
 bool pev_condition_holds(const struct pev_condition *where, pev_condition_read read, void *ctx,
 			 bool *blind);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * histogram.h - buckets of values: by powers of two, by equal steps, and for quantiles.
  */
-#ifndef PEV_HISTOGRAM_H
-#define PEV_HISTOGRAM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -104,5 +103,3 @@ static inline struct pev_buckets *pev_buckets_find(const struct pev_agg_config *
 		return NULL;
 	}
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A key is encoded once and then compared and hashed as bytes.
  */
-#ifndef PEV_KEY_H
-#define PEV_KEY_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -131,5 +130,3 @@ static inline uint64_t pev_key_hash(const uint64_t salt[2], const void *key, siz
 		       ? pev_key_hash_ends(salt, pev_key_load(p), pev_key_load(p + len - 8), len)
 		       : pev_key_hash_long(salt, p, len);
 }
-
-#endif

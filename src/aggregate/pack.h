@@ -5,8 +5,7 @@
  * lowest first, and bit 7 is set if more follow. Empty buckets are left out. The reader does not
  * trust its input: it checks lengths and counts, and bounds memory.
  */
-#ifndef PEV_PACK_H
-#define PEV_PACK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ int pev_agg_unpack(struct pev_agg *agg, struct pev_pack_in *in, uint32_t columns
 /* FNV-1a of 64 bits, to detect changed bytes. */
 uint64_t pev_pack_sum(const void *bytes, size_t len, uint64_t sum);
 #define PEV_PACK_SUM UINT64_C(0xcbf29ce484222325) /* of no bytes */
-
-#endif

@@ -6,8 +6,7 @@
  * stops without a partner. A waiting start keeps bytes of the caller from its start, and from a
  * record between start and stop.
  */
-#ifndef PEV_SPAN_H
-#define PEV_SPAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bool pev_spans_stop(struct pev_spans *spans, const void *key, size_t len, uint64
 		    struct pev_spanned *ended);
 /* Removes the key's start. */
 void pev_spans_cancel(struct pev_spans *spans, const void *key, size_t len);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * top_keys.h - the keys that have most, in bounded memory: PEV_AGG_TOP; see pev_agg_floor().
  */
-#ifndef PEV_TOP_KEYS_H
-#define PEV_TOP_KEYS_H
+#pragma once
 
 #include "aggregate/cell_table.h"
 
@@ -13,5 +12,3 @@ int pev_top_add_cell(struct pev_agg *agg, uint64_t hash, const void *key, size_t
 		     uint64_t error);
 /* Merges a and b into both, which is empty. -ENOMEM. */
 int pev_top_merge(struct pev_agg *both, const struct pev_agg *a, const struct pev_agg *b);
-
-#endif

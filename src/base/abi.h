@@ -7,8 +7,7 @@
  * end on big-endian machines.
  * Source: include/uapi/linux/perf_event.h up to 6.19 (VER9).
  */
-#ifndef PEV_ABI_H
-#define PEV_ABI_H
+#pragma once
 
 #include <assert.h>
 #include <linux/perf_event.h>
@@ -113,5 +112,3 @@ static_assert(sizeof(struct pev_attr) == PERF_ATTR_SIZE_VER9, "attr is VER9");
 /* A callchain entry at or above this is a context marker, not an address. */
 #define PEV_CONTEXT_MAX ((uint64_t)-4095)
 #define PEV_CONTEXT_USER_DEFERRED ((uint64_t)-640) /* 6.19 */
-
-#endif

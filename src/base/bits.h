@@ -6,8 +6,7 @@
  * compiler; a comment marks each word that a big-endian compiler lays out from the
  * other end. Source: include/uapi/linux/perf_event.h.
  */
-#ifndef PEV_BITS_H
-#define PEV_BITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ static inline uint64_t pev_bits_get(uint64_t word, const struct pev_bits_field *
  * perf_sample_weight declare both.
  */
 uint64_t pev_branch_unmirror(uint64_t word);
-
-#endif

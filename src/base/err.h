@@ -5,8 +5,7 @@
  * written into the caller's struct pev_err. No code parses a message: a caller
  * decides by the fields.
  */
-#ifndef PEV_ERR_H
-#define PEV_ERR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -50,5 +49,3 @@ const char *pev_nearest(const char *word, const char *const *names, size_t nr);
 
 /* Returns the name of an errno ("EACCES"), "E?" for an unknown number. */
 const char *pev_errno_name(int code);
-
-#endif

@@ -4,8 +4,7 @@
  * A reader of ELF files needs a few MB of a program of 100 MB. The file is not mapped, because
  * whoever can truncate it could then kill this process (SIGBUS, mmap(2)).
  */
-#ifndef PEV_FILE_IMAGE_H
-#define PEV_FILE_IMAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void pev_file_image_close(struct pev_file_image *image);
 
 /* Loads len bytes at an offset. Bytes that the file lacks, or that cannot be read, stay 0. */
 void pev_file_image_load(struct pev_file_image *image, uint64_t offset, uint64_t len);
-
-#endif

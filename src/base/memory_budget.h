@@ -5,8 +5,7 @@
  * borrows the session's budget, asks it before each allocation, and counts an entry that does
  * not fit as (other).
  */
-#ifndef PEV_MEMORY_BUDGET_H
-#define PEV_MEMORY_BUDGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ static inline void pev_budget_refuse(struct pev_budget *budget)
 	if (budget)
 		budget->refused++;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * the horizon, but no older ones; so all items before the horizon can be delivered.
  * Knows nothing of perf.
  */
-#ifndef PEV_MERGE_H
-#define PEV_MERGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ static inline void pev_merge_replace(struct pev_merge *merge, uint64_t time)
  * are visible by then, so this round sees all of them: they are before the horizon.
  */
 void pev_merge_round(struct pev_merge *merge, uint64_t now);
-
-#endif

@@ -5,8 +5,7 @@
  * previous FILE to FILE.old. So a program that is killed or writes nothing leaves the previous
  * file alone. A new file has mode 0600. A FIFO, a device or standard output is written directly.
  */
-#ifndef PEV_OUTPUT_FILE_H
-#define PEV_OUTPUT_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ static inline struct iovec pev_piece_of(const void *bytes, size_t len)
 {
 	return (struct iovec){ .iov_base = (void *)(uintptr_t)bytes, .iov_len = len };
 }
-
-#endif

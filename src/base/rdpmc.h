@@ -3,8 +3,7 @@
  *
  * Returns -EOPNOTSUPP on processors without such an instruction.
  */
-#ifndef PEV_RDPMC_H
-#define PEV_RDPMC_H
+#pragma once
 
 #include <errno.h>
 #include <stdint.h>
@@ -102,5 +101,3 @@ static inline int pev_rdtsc(uint64_t *cycles)
 	return -EOPNOTSUPP;
 #endif
 }
-
-#endif

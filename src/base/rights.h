@@ -9,8 +9,7 @@
  *
  * capset(2) acts on the calling thread: call pev_rights_hold() before a second thread starts.
  */
-#ifndef PEV_RIGHTS_H
-#define PEV_RIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ uint64_t pev_rights_dropped(void);
  * other files of another process.
  */
 uint64_t pev_rights_of_path(const char *path);
-
-#endif

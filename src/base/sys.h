@@ -5,8 +5,7 @@
  * keeps the table it was opened with, so a simulated descriptor never reaches
  * the real close(). pev_sys_linux calls Linux; specs and Lua hooks replace it.
  */
-#ifndef PEV_SYS_H
-#define PEV_SYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ static inline bool pev_sys_is_process(unsigned process)
 int pev_sys_signal(const struct pev_sys *sys, int fd, int signal);
 /* Returns the number in a one-line file, or -errno. */
 int64_t pev_sys_number(const struct pev_sys *sys, const char *path);
-
-#endif

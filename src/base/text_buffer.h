@@ -4,8 +4,7 @@
  * A conversion is parsed once; numbers and strings are then written without parsing it again.
  * Text that does not fit is counted and left out, so that len is the size that was needed.
  */
-#ifndef PEV_TEXT_BUFFER_H
-#define PEV_TEXT_BUFFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len);
 void pev_text_json(struct pev_text *text, const char *bytes, size_t len);
 /* False: some of these bytes may need an escape. */
 bool pev_text_is_safe(const char *bytes, size_t len);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Addresses are hexadecimal. Foreign text is escaped for a terminal.
  */
-#ifndef PEV_TREE_TEXT_H
-#define PEV_TREE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ void pev_tree_bytes(const struct pev_tree *tree, const unsigned char *p, size_t 
 void pev_tree_string(const struct pev_tree *tree, const void *bytes, size_t len);
 /* In hexadecimal, without quotes. */
 void pev_text_hex_bytes(struct pev_text *out, const unsigned char *p, size_t len);
-
-#endif

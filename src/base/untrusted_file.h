@@ -4,8 +4,7 @@
  * The file is checked before it is opened, because opening a FIFO blocks and opening a device can
  * act on it. A file that breaks the rule is refused unread.
  */
-#ifndef PEV_UNTRUSTED_FILE_H
-#define PEV_UNTRUSTED_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ int pev_untrusted_file_open(const struct pev_sys *sys, const char *path,
 /* Reads len bytes at offset, fewer at the end of the file. Returns how many, or -errno. */
 int64_t pev_untrusted_file_read(const struct pev_sys *sys, int fd, void *buf, size_t len,
 				uint64_t offset);
-
-#endif

@@ -11,8 +11,7 @@
  * pev_engine_next() has a fast path. While nothing changes (listeners, filters, timers), a sample
  * goes to the same listener as the sample of its event before, whatever it contains.
  */
-#ifndef PEV_ENGINE_H
-#define PEV_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -219,5 +218,3 @@ static inline int pev_engine_next(struct pev_engine *e, struct pev_err *err)
 	e->slot = route->slot;
 	return 1;
 }
-
-#endif

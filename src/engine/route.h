@@ -1,6 +1,5 @@
 /* route.h - which listeners receive the records of an event and a type. */
-#ifndef PEV_ROUTE_H
-#define PEV_ROUTE_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -11,5 +10,3 @@
 struct pev_route *pev_route_find(struct pev_engine *engine, uint32_t event, uint32_t type);
 /* Forgets all routes: listeners or events have changed. */
 void pev_route_clear(struct pev_engine *engine);
-
-#endif

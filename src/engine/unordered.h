@@ -8,8 +8,7 @@
  * skips the ranges that were read here. At the first record whose end is unknown the work ends,
  * and the reader reads the rest of the file.
  */
-#ifndef PEV_UNORDERED_H
-#define PEV_UNORDERED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ uint64_t pev_unordered_offset(const struct pev_unordered *self);
 uint64_t pev_unordered_excluded(const struct pev_unordered *self);
 /* Returns the ranges that were read, sorted, and their number. The caller frees the list. */
 struct pev_reader_range *pev_unordered_take_ranges(struct pev_unordered *self, uint32_t *nr);
-
-#endif

@@ -4,8 +4,7 @@
  * One table of fields serves set, get, dump, parse and the names of Lua
  * options. Contract: include/uapi/linux/perf_event.h.
  */
-#ifndef PEV_ATTR_H
-#define PEV_ATTR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +89,3 @@ uint64_t pev_attr_unknown_flags(const struct pev_attr *attr);
  * Source: kernel/events/core.c, perf_copy_attr() and perf_event_open().
  */
 int pev_attr_check(const struct pev_attr *attr, int pid, int cpu, struct pev_err *err);
-
-#endif

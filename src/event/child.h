@@ -1,8 +1,7 @@
 /*
  * child.h - a command that is held before exec until everything is armed.
  */
-#ifndef PEV_CHILD_H
-#define PEV_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -51,5 +50,3 @@ bool pev_child_is_ours(const struct pev_child *child);
  * Safe on a half-made object, and twice.
  */
 void pev_child_close(struct pev_child *child);
-
-#endif

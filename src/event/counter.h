@@ -6,8 +6,7 @@
  * one moment. Readings are summed over the places; each place is scaled, and its delta taken,
  * before the sum.
  */
-#ifndef PEV_COUNTER_H
-#define PEV_COUNTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -142,5 +141,3 @@ int pev_counter_map(struct pev_counter *counter, int member, struct pev_err *err
  * called by the counted thread.
  */
 int pev_counter_page(const struct pev_sys *sys, const void *page, struct pev_reading *reading);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * event.h - one attr, opened on CPUs x threads.
  */
-#ifndef PEV_EVENT_H
-#define PEV_EVENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ int64_t pev_event_lost(const struct pev_event *event);
  * a group, or in error state).
  */
 uint64_t pev_event_time_on(const struct pev_event *event, int cpu);
-
-#endif

@@ -5,8 +5,7 @@
  * has the counts of all members. Like perf, this makes one sample for each event with a larger
  * count, and the difference is its period: deliver_sample_group(), tools/perf/util/session.c.
  */
-#ifndef PEV_GROUP_READ_H
-#define PEV_GROUP_READ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int pev_group_read_split(struct pev_group_read *group, const struct pev_record *
 
 /* The next part, or NULL; its sample is bytes, decoded by plan. Valid until the next call. */
 const struct pev_group_part *pev_group_read_next(struct pev_group_read *group);
-
-#endif

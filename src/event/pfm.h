@@ -5,8 +5,7 @@
  * table: "skl::UOPS_RETIRED:ALL". A file of its own, because libpfm4's header and the kernel's
  * cannot be included together.
  */
-#ifndef PEV_PFM_H
-#define PEV_PFM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ int pev_pfm_pmu(int i, struct pev_pfm_pmu *pmu);
  * mask or modifier, from 0; -1: the event itself). -ENOENT after the last.
  */
 int pev_pfm_name(int i, int e, int a, const char **name, const char **about);
-
-#endif

@@ -4,8 +4,7 @@
  * The table is made at build time from lua/ and argparse; it stands in read-only
  * memory for as long as the program runs.
  */
-#ifndef PEV_EMBED_H
-#define PEV_EMBED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ struct pev_chunk {
 
 /* In the order of their names; the last has a NULL name. */
 extern const struct pev_chunk pev_chunks[];
-
-#endif

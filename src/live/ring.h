@@ -1,6 +1,5 @@
 /* ring.h - a perf ring buffer mapped into memory, as its reader sees it. */
-#ifndef PEV_RING_H
-#define PEV_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -167,5 +166,3 @@ void pev_ring_aux_pop(struct pev_ring *ring, uint64_t end);
 
 /* Returns the kernel's write position. */
 uint64_t pev_ring_aux_head(const struct pev_ring *ring);
-
-#endif

@@ -22,8 +22,7 @@
  * A sample with a deferred user part is delivered when that arrives (deferred_callchain.h),
  * behind younger records. An event that wants CALLCHAIN_DEFERRED gets both as they are.
  */
-#ifndef PEV_SESSION_H
-#define PEV_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -200,5 +199,3 @@ struct pev_tasks *pev_session_tasks(struct pev_session *session);
 
 /* Frees everything in reverse order. Not from a deliver function: it closes what it reads. */
 void pev_session_close(struct pev_session *session);
-
-#endif

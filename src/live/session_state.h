@@ -5,8 +5,7 @@
  * time. ring_recorder.c gives the rings' bytes to a recorder, aux_area.c reads AUX areas, and
  * losses.c knows the records that the kernel lost.
  */
-#ifndef PEV_SESSION_STATE_H
-#define PEV_SESSION_STATE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -142,5 +141,3 @@ static inline struct pev_session *pev_session_of(const struct pev_source *source
 {
 	return (struct pev_session *)((uintptr_t)source - offsetof(struct pev_session, source));
 }
-
-#endif

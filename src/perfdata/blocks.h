@@ -6,8 +6,7 @@
  * block is copied to the next one. A caller that keeps a record keeps a reference to its
  * block. Parses record headers, and the body of COMPRESSED records only. Serves the reader.
  */
-#ifndef PEV_BLOCKS_H
-#define PEV_BLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -155,5 +154,3 @@ static inline void pev_pool_release(struct pev_pool *pool, struct pev_block *blo
 	if (!block->refs)
 		pev_pool_recycle(pool, block);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * The writer makes it from the records that it writes, while they are in the cache. It reads
  * each header, the time of samples and the file name of maps.
  */
-#ifndef PEV_CONTENT_SUMMARY_H
-#define PEV_CONTENT_SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ int pev_content_summary_add_event(struct pev_content_summary *summary, uint64_t 
  */
 void pev_content_summary_add_records(struct pev_content_summary *summary,
 				     const struct iovec *pieces, int nr);
-
-#endif

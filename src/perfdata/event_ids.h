@@ -6,8 +6,7 @@
  * all events. There is no guessing: if a recording has several events and a record has
  * no id, the record belongs to no event, and is counted.
  */
-#ifndef PEV_EVENT_IDS_H
-#define PEV_EVENT_IDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ bool pev_event_ids_is_synthesised(const struct pev_event_ids *table, const struc
 				  const struct pev_piece *piece);
 /* Sets whether the recorder's kernel has 32 bits. */
 void pev_event_ids_set_narrow(struct pev_event_ids *table, bool narrow);
-
-#endif

@@ -5,8 +5,7 @@
  * in the stream, { attr, offset and size of its ids } of each event, and the ids. Its head of
  * PEV_FILE_HEAD bytes says where these tables are.
  */
-#ifndef PEV_FILE_TABLES_H
-#define PEV_FILE_TABLES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ int pev_file_tables_build(struct pev_file_tables *tables, struct pev_description
 void pev_file_tables_head(const struct pev_file_tables *tables,
 			  const struct pev_description *description, uint64_t data,
 			  uint64_t head[PEV_FILE_HEAD / 8]);
-
-#endif

@@ -6,8 +6,7 @@
  * (record__mmap_read_evlist()). The reader always continues with the file whose last time is
  * lowest, so the files advance together and a bounded window is enough to sort the records.
  */
-#ifndef PEV_INPUT_FILES_H
-#define PEV_INPUT_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ uint64_t pev_input_files_size(const struct pev_input_files *inputs);
 void pev_input_files_sum(const struct pev_input_files *inputs, uint64_t *bytes,
 			 uint64_t *compressed,
 			 uint64_t *inflated);
-
-#endif

@@ -9,8 +9,7 @@
  * then an error with the byte offset. Format: tools/perf/Documentation/
  * perf.data-file-format.txt, tools/perf/util/header.c and session.c.
  */
-#ifndef PEV_READER_H
-#define PEV_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -190,5 +189,3 @@ int64_t pev_reader_read_section(struct pev_reader *reader, uint32_t n, uint64_t 
 			   size_t len);
 /* Returns the first damage so far, a sentence with a byte offset, or NULL. */
 const char *pev_reader_damage(const struct pev_reader *reader);
-
-#endif

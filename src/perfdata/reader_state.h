@@ -7,8 +7,7 @@
  * by time in a window (reorder.h). Each record holds a reference to its block. The reader checks
  * each count in the input against the bytes that follow before it uses the count.
  */
-#ifndef PEV_READER_STATE_H
-#define PEV_READER_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -121,5 +120,3 @@ static inline uint64_t pev_reader_u64(const struct pev_reader *reader, const voi
 {
 	return pev_load64(p, reader->facts.swap);
 }
-
-#endif

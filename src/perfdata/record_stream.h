@@ -1,8 +1,7 @@
 /*
  * record_stream.h - reads the records of a recording, sorts them by time and returns them.
  */
-#ifndef PEV_RECORD_STREAM_H
-#define PEV_RECORD_STREAM_H
+#pragma once
 
 #include "perfdata/reader_state.h"
 
@@ -11,5 +10,3 @@ int pev_reader_return_tool_record(struct pev_reader *reader, const struct pev_pi
 				    struct pev_source_record *out);
 /* Adds the records that the caller took since the last call to the totals. */
 void pev_reader_count_taken(struct pev_reader *reader);
-
-#endif

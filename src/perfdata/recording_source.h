@@ -1,6 +1,5 @@
 /* recording_source.h - a recording as a source of records. */
-#ifndef PEV_RECORDING_SOURCE_H
-#define PEV_RECORDING_SOURCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ struct pev_recording_source {
 /* Makes a source of a reader and its task table; both are borrowed. Allocates nothing. */
 void pev_recording_source_init(struct pev_recording_source *recording, struct pev_reader *reader,
 			       struct pev_tasks *tasks);
-
-#endif

@@ -5,8 +5,7 @@
  * is not older than the previous one extends the run. The heap of merge.h merges the runs,
  * so sorting costs one or two comparisons per item. Independent of perf.
  */
-#ifndef PEV_REORDER_H
-#define PEV_REORDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ static inline uint64_t pev_reorder_first(const struct pev_reorder *window)
 uint32_t pev_reorder_take_oldest(struct pev_reorder *window, uint64_t limit,
 				 struct pev_reorder_item *items,
 				 uint32_t nr);
-
-#endif

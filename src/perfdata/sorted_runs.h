@@ -8,8 +8,7 @@
  * each sorted run begins and ends in the file. The runs are read again, all together, a block of
  * each at a time, and merged by time.
  */
-#ifndef PEV_SORTED_RUNS_H
-#define PEV_SORTED_RUNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ static inline uint64_t pev_file_runs_first(const struct pev_file_runs *runs)
  */
 uint32_t pev_file_runs_take(struct pev_file_runs *runs, uint64_t limit,
 			    struct pev_reorder_item *items, uint32_t nr);
-
-#endif

@@ -28,8 +28,7 @@
  *   lost_own 12               number of lost records of hidden events
  *   hidden 1                  an event for names of tasks; its records are not delivered
  */
-#ifndef PEV_WRITER_H
-#define PEV_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ const struct pev_content_summary_map *pev_writer_maps(const struct pev_writer *w
 						      uint32_t *nr);
 /* True if the output is not a regular file. */
 bool pev_writer_is_stream(const struct pev_writer *writer);
-
-#endif

@@ -4,8 +4,7 @@
  * The reader and the writer of recordings do not link a library: for COMPRESSED records the
  * caller gives them a table. zstd.c is in a separate module, loaded only for such recordings.
  */
-#ifndef PEV_ZSTD_H
-#define PEV_ZSTD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ struct pev_deflate {
 extern const struct pev_inflate pev_zstd_inflate;
 /* Levels 1 to 22, as of perf record -z. */
 extern const struct pev_deflate pev_zstd_deflate;
-
-#endif

@@ -3,8 +3,7 @@
  * the order of the lines' bytes. All lines can be many times larger than the tree, so the text is
  * made in pieces.
  */
-#ifndef PEV_FOLDED_H
-#define PEV_FOLDED_H
+#pragma once
 
 #include "profile/stack_tree.h"
 
@@ -22,5 +21,3 @@ void pev_folded_close(struct pev_folded *folded);
  * the end. Returns 0 or -ENOMEM.
  */
 int pev_folded_next(struct pev_folded *folded, const char **text, size_t *len);
-
-#endif

@@ -6,8 +6,7 @@
  * recorded stacks (symbol/stack.h) are named once each, by their ids. The tree grows with the
  * number of distinct stacks; without room for a new node, a stack is added to (other).
  */
-#ifndef PEV_STACK_TREE_H
-#define PEV_STACK_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -135,5 +134,3 @@ int pev_stack_tree_sort(struct pev_stack_tree *tree);
  * Returns the node after one, parents first; 0: none. The depth of the root is 0, and is updated.
  */
 uint32_t pev_stack_tree_next(const struct pev_stack_tree *tree, uint32_t node, uint32_t *depth);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * callchain.h - walks the words of a call chain: addresses, and markers of where they are from.
  */
-#ifndef PEV_CALLCHAIN_H
-#define PEV_CALLCHAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ struct pev_chain {
 };
 /* Moves to the next word; false at the end. */
 bool pev_chain_next(struct pev_chain *chain);
-
-#endif

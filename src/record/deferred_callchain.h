@@ -7,8 +7,7 @@
  * and returned as one record with the whole chain. The number and bytes of held samples
  * are bounded; a sample that is released without its user part is counted.
  */
-#ifndef PEV_DEFERRED_CALLCHAIN_H
-#define PEV_DEFERRED_CALLCHAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ static inline bool pev_deferred_any(const struct pev_deferred *deferred)
  */
 const unsigned char *pev_deferred_next(struct pev_deferred *deferred, struct pev_held_of *of,
 				       uint16_t *size);
-
-#endif

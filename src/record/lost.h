@@ -9,8 +9,7 @@
  * kernel writes for losses of the hardware has a time (perf_log_lost_samples(),
  * kernel/events/core.c).
  */
-#ifndef PEV_LOST_H
-#define PEV_LOST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@
 uint16_t pev_lost_record(uint64_t words[PEV_LOSS_WORDS], const struct pev_plan *plan,
 			 const struct perf_event_header *header, uint64_t id, uint64_t lost,
 			 uint64_t time);
-
-#endif

@@ -4,8 +4,7 @@
  * All samples of a plan have one answer to the checks that reading a number needs: which field,
  * its size, sign, byte order, and whether it is inside the sample.
  */
-#ifndef PEV_NUMBER_FIELD_H
-#define PEV_NUMBER_FIELD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ static inline bool pev_number_field_read(const struct pev_number_field *place,
 	*number = pev_number_field_bits(place, sample, place->swap);
 	return true;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * in the kernel's writer order (perf_output_sample() and its neighbours in
  * kernel/events/core.c), which is right where comments in its headers are wrong.
  */
-#ifndef PEV_RECORD_H
-#define PEV_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -492,5 +491,3 @@ static inline uint64_t pev_record_identifier(const unsigned char *bytes, uint16_
 		return 0;
 	return pev_load64(type == PERF_RECORD_SAMPLE ? bytes + 8 : bytes + size - 8, swap);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Other integers have all their digits, a u64 no sign. Bytes are hexadecimal; a line has only the
  * first of them. Foreign text is escaped for a terminal.
  */
-#ifndef PEV_RECORD_TEXT_H
-#define PEV_RECORD_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct pev_shown_record {
 /* Appends the record, without a newline. */
 void pev_record_put(struct pev_text *out, const struct pev_record_form *form,
 		    const struct pev_shown_record *shown);
-
-#endif

@@ -4,8 +4,7 @@
  * A source fills a run of records. The caller takes records from the begin of the run and asks
  * for the next run when it is empty. Records that were not taken when a round ends come again.
  */
-#ifndef PEV_SOURCE_H
-#define PEV_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ struct pev_source {
 	uint64_t changes;        /* increases with each new event of a recording */
 	bool is_recording;       /* its clock is the records'; it ends when fill returns 0 */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * value_text.h - values of fields that have parts, as text or JSON: see base/tree_text.h.
  */
-#ifndef PEV_VALUE_TEXT_H
-#define PEV_VALUE_TEXT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ void pev_value_put_read(struct pev_tree *tree, const struct pev_plan *plan,
 void pev_value_put_registers(struct pev_tree *tree, const struct pev_register_names *registers,
 			     const struct pev_value *value, bool swap);
 void pev_value_put_namespaces(struct pev_tree *tree, const struct pev_value *value, bool swap);
-
-#endif

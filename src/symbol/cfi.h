@@ -1,8 +1,7 @@
 /*
  * cfi.h - unwinds by the call frame information of a file.
  */
-#ifndef PEV_CFI_H
-#define PEV_CFI_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@
  */
 int pev_cfi_open(struct pev_cfi **cfi, struct pev_file_image *image, struct pev_err *err);
 void pev_cfi_close(struct pev_cfi *cfi);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * debuginfod.h - downloads programs and debug files from a server by build-id.
  */
-#ifndef PEV_DEBUGINFOD_H
-#define PEV_DEBUGINFOD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ typedef bool (*pev_debuginfod_fn)(void *ctx);
  */
 int pev_debuginfod_find(const char *build_id, bool program, pev_debuginfod_fn go_on, void *ctx,
 			char **path, struct pev_err *err);
-
-#endif

@@ -1,13 +1,10 @@
 /*
  * demangle.h - turns mangled names of C++ and Rust functions into source names.
  */
-#ifndef PEV_DEMANGLE_H
-#define PEV_DEMANGLE_H
+#pragma once
 
 /*
  * Returns the name without parameters and return type, as perf prints it; the caller frees it.
  * Returns NULL if the name is not mangled, or without memory.
  */
 char *pev_demangle(const char *name);
-
-#endif

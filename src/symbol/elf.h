@@ -7,8 +7,7 @@
  * every name, offset and count is checked against their length. Pointers that it returns are
  * borrowed until pev_elf_close().
  */
-#ifndef PEV_ELF_H
-#define PEV_ELF_H
+#pragma once
 
 #include <gelf.h>
 #include <stdbool.h>
@@ -87,5 +86,3 @@ struct pev_notes pev_elf_notes(const struct pev_elf *elf, const unsigned char *b
 			       uint64_t align);
 /* Finds the build-id in the sections, and then in the segments. */
 bool pev_elf_find_build_id(const struct pev_elf *elf, struct pev_note *note);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * elf_note.h - ELF notes: of a section, of a segment, or of /sys/kernel/notes.
  */
-#ifndef PEV_ELF_NOTE_H
-#define PEV_ELF_NOTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool pev_notes_next(struct pev_notes *notes, struct pev_note *note);
 
 /* Finds the next build-id: the hash that the linker writes. */
 bool pev_notes_find_build_id(struct pev_notes *notes, struct pev_note *note);
-
-#endif

@@ -2,8 +2,7 @@
  * elf_program.h - the places in a program or a library that probes and watchpoints name: symbols
  * by their names, and static probes.
  */
-#ifndef PEV_ELF_PROGRAM_H
-#define PEV_ELF_PROGRAM_H
+#pragma once
 
 #include "symbol/elf.h"
 
@@ -46,5 +45,3 @@ struct pev_elf_probes {
 struct pev_elf_probes pev_elf_open_probes(const struct pev_elf *elf);
 /* Reads the next probe, and skips damaged ones. Returns false at the end. */
 bool pev_elf_next_probe(struct pev_elf_probes *probes, struct pev_elf_probe *probe);
-
-#endif

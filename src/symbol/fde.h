@@ -7,8 +7,7 @@
  * no read goes beyond them, and no number in them decides how much memory is allocated.
  * Contract: DWARF 5, section 6.4; Linux Standard Base Core 5.0, section 10.6.
  */
-#ifndef PEV_FDE_H
-#define PEV_FDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ uint64_t pev_bytes_word(struct pev_bytes *b, unsigned width);
 int64_t pev_bytes_signed(struct pev_bytes *b, unsigned width);
 uint64_t pev_bytes_uleb(struct pev_bytes *b);
 int64_t pev_bytes_sleb(struct pev_bytes *b);
-
-#endif

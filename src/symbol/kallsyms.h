@@ -1,8 +1,7 @@
 /*
  * kallsyms.h - finds the kernel's symbol at an address, from /proc/kallsyms.
  */
-#ifndef PEV_KALLSYMS_H
-#define PEV_KALLSYMS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ uint64_t pev_kallsyms_address(const struct pev_kallsyms *symbols, const char *na
 
 /* Returns the name of the symbol at or below addr, and its start; or NULL. Borrowed. */
 const char *pev_kallsyms_find(const struct pev_kallsyms *symbols, uint64_t addr, uint64_t *start);
-
-#endif

@@ -5,8 +5,7 @@
  * tools/perf/Documentation/jit-interface.txt. Every user who may write to /tmp can write such a
  * file. Malformed lines are skipped.
  */
-#ifndef PEV_PERF_MAP_H
-#define PEV_PERF_MAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void pev_perf_map_free(struct pev_perf_map *map);
 /* Finds the function at an address; of several the newest. */
 bool pev_perf_map_find(const struct pev_perf_map *map, uint64_t addr,
 		       struct pev_perf_map_function *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * source_line.h - finds the source line of an address, and the functions inlined there.
  */
-#ifndef PEV_SOURCE_LINE_H
-#define PEV_SOURCE_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ int pev_source_lines_supply(struct pev_source_lines *source, const void *image, 
  */
 int pev_source_lines_at(struct pev_source_lines *source, uint64_t address,
 			struct pev_source_place *places, int max);
-
-#endif

@@ -7,8 +7,7 @@
  * Frames and stacks live until pev_stacks_free() frees all, so that an id never changes its
  * meaning. Names are looked up later, for printing.
  */
-#ifndef PEV_STACK_H
-#define PEV_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -140,5 +139,3 @@ int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const stru
 		  const struct pev_stack **out);
 /* Fills in the frame of a record's ip. Borrows dso until the next call. False: no ip. */
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
-
-#endif

@@ -6,8 +6,7 @@
  * after the functions they jump to; and the symbols of a separate debug file. The bytes may be
  * hostile.
  */
-#ifndef PEV_SYMTAB_H
-#define PEV_SYMTAB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ bool pev_symtab_find_frame(struct pev_symtab *table, uint64_t offset, bool retur
 
 /* Returns the checksum of a file, as in .gnu_debuglink. */
 uint32_t pev_symtab_crc(const void *bytes, size_t len);
-
-#endif

@@ -6,8 +6,7 @@
  * instruction, applies its rules, and goes on with the caller's registers. cfi.c reads the
  * rules, in a module of its own because it needs libelf.
  */
-#ifndef PEV_UNWIND_H
-#define PEV_UNWIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -136,5 +135,3 @@ bool pev_unwind_wanted(const struct pev_record *rec);
  */
 int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 		    const struct pev_record *rec);
-
-#endif

@@ -7,8 +7,7 @@
  * mapped over it. A mapped file or memory is a dso, interned and reference-counted: it lives as
  * long as a map or a stack refers to it.
  */
-#ifndef PEV_MAPS_H
-#define PEV_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ uint64_t pev_space_version(const struct pev_space *space);
 const struct pev_map *pev_space_find(const struct pev_space *space, uint64_t addr);
 /* The n-th map by address, or NULL. */
 const struct pev_map *pev_space_at(const struct pev_space *space, uint32_t n);
-
-#endif

@@ -2,8 +2,7 @@
  * record_counts.h - counts the records of a recording: by event and type, samples by the name of
  * their task; and finds the time that they span.
  */
-#ifndef PEV_RECORD_COUNTS_H
-#define PEV_RECORD_COUNTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int pev_record_counts_add(struct pev_record_counts *counts, const struct pev_rec
 			  uint32_t event, bool synthesised);
 /* Completes comms, after the last record. 0 or -ENOMEM. */
 int pev_record_counts_finish(struct pev_record_counts *counts);
-
-#endif

@@ -4,8 +4,7 @@
  * Compares the record's own pid and tid if its type has them, else those of its trailer. A record
  * without the field is not selected.
  */
-#ifndef PEV_RECORD_FILTER_H
-#define PEV_RECORD_FILTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ static inline bool pev_record_filter_asks(const struct pev_record_filter *wanted
 /* True if the record is selected, apart from its time. tasks is fed up to this record. */
 bool pev_record_filter_has(const struct pev_record_filter *wanted, const struct pev_record *rec,
 			   struct pev_tasks *tasks);
-
-#endif

@@ -6,8 +6,7 @@
  * addresses are resolved with the maps of that time. An exited task keeps its entry for a while,
  * because records of its last moments (its final switch) come after its EXIT.
  */
-#ifndef PEV_TASK_H
-#define PEV_TASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -121,5 +120,3 @@ const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t a
 uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid);
 /* The n-th map of a process or of the kernel (pid -1), or NULL. Does not read /proc. */
 const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n);
-
-#endif

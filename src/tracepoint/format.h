@@ -1,8 +1,7 @@
 /*
  * format.h - a tracepoint's format text, and the table of a payload's fields.
  */
-#ifndef PEV_FORMAT_H
-#define PEV_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -191,5 +190,3 @@ static inline bool pev_is_word(char ch)
 	return ch == '_' || (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'z') ||
 	       (ch >= 'A' && ch <= 'Z');
 }
-
-#endif

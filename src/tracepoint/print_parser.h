@@ -6,8 +6,7 @@
  * foreign recording, so depth and size of the tree are bounded, every field must exist, and the
  * parser gives up at a construct that it does not know.
  */
-#ifndef PEV_PRINT_PARSER_H
-#define PEV_PRINT_PARSER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -133,5 +132,3 @@ static inline const struct pev_print_node *pev_print_uncast(const struct pev_pri
 
 /* Returns a mask of the bits that a cast to this type keeps. */
 uint64_t pev_print_cast_mask(const char *type);
-
-#endif

@@ -4,8 +4,7 @@
  * The steps print a value as libtraceevent does, so that the text equals that of perf script;
  * spec/tracepoint/print_plan_spec.lua compares both.
  */
-#ifndef PEV_PRINT_PLAN_H
-#define PEV_PRINT_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ void pev_print_plan_free(struct pev_print_plan *plan);
  */
 bool pev_print_plan_run(const struct pev_print_plan *plan, const unsigned char *raw, size_t len,
 			const struct pev_print_names *names, struct pev_text *text);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * print_value.h - addresses, UUIDs and bit masks as print formats show them.
  */
-#ifndef PEV_PRINT_VALUE_H
-#define PEV_PRINT_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void pev_text_bitmask(struct pev_text *text, const unsigned char *bytes, uint32_
 		      bool big_endian);
 void pev_text_bitlist(struct pev_text *text, const unsigned char *bytes, uint32_t len,
 		      bool big_endian);
-
-#endif

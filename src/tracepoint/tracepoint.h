@@ -4,8 +4,7 @@
  * A format text (hostile when it comes from a file) becomes a flat table, so that
  * reading a field is an offset, a bound and a load: struct pev_tracepoint in format.h.
  */
-#ifndef PEV_TRACEPOINT_H
-#define PEV_TRACEPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ int pev_tracepoints_strings(struct pev_tracepoints *tps, const char *text, size_
  */
 size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len,
 		    char *buf, size_t cap);
-
-#endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lua/aggregate/lcondition.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #define TYPENAME "perfev.aggregator"

@@ -1,8 +1,7 @@
 /*
  * laggregator.h - the userdata perfev.aggregator: a struct pev_agg and the names of its columns.
  */
-#ifndef PEV_LAGGREGATOR_H
-#define PEV_LAGGREGATOR_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -65,9 +64,6 @@ void l_agg_keep(lua_State *L, int idx, const void *address);
  */
 void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget);
 
-/* Adds aggregator() and aggregator_methods to the table on top of the stack. */
-void l_agg_register(lua_State *L);
-
 /* Adds methods, and metamethods unless NULL, to the class of aggregators. */
 void l_agg_add_methods(lua_State *L, const luaL_Reg *methods, const luaL_Reg *metamethods);
 
@@ -125,5 +121,3 @@ static inline void l_agg_count_integers(struct l_agg *self, const int64_t *keys,
 		failed += l_agg_add_integer(self, keys[i], 1) < 0;
 	self->no_memory += failed;
 }
-
-#endif

@@ -6,6 +6,7 @@
 #include <lauxlib.h>
 
 #include "lua/symbol/lstack.h"
+#include "lua/base/lregister.h"
 
 /* ---- texts in the place of stacks ---- */
 

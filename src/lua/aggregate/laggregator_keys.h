@@ -1,8 +1,7 @@
 /*
  * laggregator_keys.h - keys of an aggregator: made from arguments, named, pushed as values.
  */
-#ifndef PEV_LAGGREGATOR_KEYS_H
-#define PEV_LAGGREGATOR_KEYS_H
+#pragma once
 
 #include "lua/aggregate/laggregator.h"
 
@@ -28,8 +27,3 @@ void l_agg_push_part(lua_State *L, int homes, const struct pev_key_part *part);
 /* Pushes the parts of a key, each as a value. homes is L_AGG_UV_HOMES. Returns how many. */
 int l_agg_push_key(lua_State *L, int homes, const struct pev_agg *agg,
 		   const struct pev_cell *cell);
-
-/* Adds aggregator_namer() to the table on top of the stack. */
-void l_agg_keys_register(lua_State *L);
-
-#endif

@@ -1,14 +1,13 @@
 /*
  * laggregator_pack.c - an aggregator as bytes: a:pack() and a:unpack().
  */
-#include "lua/aggregate/laggregator_pack.h"
-
 #include <errno.h>
 #include <lauxlib.h>
 
 #include "aggregate/pack.h"
 #include "lua/aggregate/laggregator_keys.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 
 /* The context of out: the table of the stacks' texts, by address. */
 struct packing {

@@ -1,11 +1,10 @@
 /*
  * laggregator_values.c - values of an aggregator as methods: adds, merges and reads them.
  */
-#include "lua/aggregate/laggregator_values.h"
-
 #include <lauxlib.h>
 
 #include "lua/aggregate/laggregator_keys.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 /* ---- adding values ---- */

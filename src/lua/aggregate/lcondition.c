@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #define TYPENAME "perfev.condition"

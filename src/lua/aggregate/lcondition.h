@@ -1,8 +1,7 @@
 /*
  * lcondition.h - the userdata perfev.condition: a struct pev_condition and its fields' names.
  */
-#ifndef PEV_LCONDITION_H
-#define PEV_LCONDITION_H
+#pragma once
 
 #include <lua.h>
 
@@ -14,14 +13,9 @@ struct l_condition {
 	struct pev_condition program;
 	const char *names[]; /* the field of each test */
 };
-
-/* Add where() to the table on top of the stack. */
-void l_condition_register(lua_State *L);
 /* Returns the condition at idx, or NULL. */
 struct l_condition *l_condition_test(lua_State *L, int idx);
 
 /* True if the condition holds for the record. sources: the field of each test, looked up. */
 bool l_condition_holds(const struct l_condition *where, const struct l_field *sources,
 		       const struct l_current *current, bool *blind);
-
-#endif

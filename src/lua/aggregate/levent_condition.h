@@ -4,8 +4,7 @@
  * Its fields are looked up when the event is declared; a payload's fields when the first
  * payload arrives.
  */
-#ifndef PEV_LEVENT_CONDITION_H
-#define PEV_LEVENT_CONDITION_H
+#pragma once
 
 #include <lua.h>
 
@@ -32,5 +31,3 @@ struct l_event_condition *l_event_condition_copy(const struct l_event_condition 
  */
 bool l_event_condition_holds(struct l_event_condition *guard, const struct l_view *view,
 			     const struct l_args *args, uint64_t *undecided);
-
-#endif

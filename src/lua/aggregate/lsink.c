@@ -13,6 +13,7 @@
 #include "lua/aggregate/lspan.h"
 #include "lua/symbol/lstack_table.h"
 #include "lua/aggregate/lcondition.h"
+#include "lua/base/lregister.h"
 
 #define COUNTED_MAX 64 /* numbers counted at once */
 

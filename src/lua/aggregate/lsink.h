@@ -4,8 +4,7 @@
  * An aggregator's columns are looked up when the event is declared; payload fields when
  * the first payload of the tracepoint arrives. Runs no Lua per record.
  */
-#ifndef PEV_LSINK_H
-#define PEV_LSINK_H
+#pragma once
 
 #include <lua.h>
 
@@ -70,8 +69,3 @@ uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from,
 /* The same for samples that fit their plan: pev_sample_fits(). */
 uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_record *from,
 			      uint32_t nr);
-
-/* Adds aggregator_fields to the table on top of the stack. */
-void l_sink_register(lua_State *L);
-
-#endif

@@ -6,6 +6,7 @@
 #include <lauxlib.h>
 
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #define TYPENAME "perfev.span"

@@ -1,8 +1,7 @@
 /*
  * lspan.h - the userdata perfev.span: open spans between a start and a stop event.
  */
-#ifndef PEV_LSPAN_H
-#define PEV_LSPAN_H
+#pragma once
 
 #include <lua.h>
 
@@ -25,8 +24,3 @@ struct l_span {
 	uint64_t bypassed;    /* number of those */
 	struct l_time_range begun; /* of the start's records */
 };
-
-/* Adds span() and span_counts() to the table on top of the stack. */
-void l_span_register(lua_State *L);
-
-#endif

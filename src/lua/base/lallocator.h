@@ -5,8 +5,7 @@
  * another in a room that the kernel populates in one call, without a page fault for each page.
  * Freed blocks in it are not reused, except the last one. Without room malloc(3) is used.
  */
-#ifndef PEV_LALLOCATOR_H
-#define PEV_LALLOCATOR_H
+#pragma once
 
 #include <lua.h>
 
@@ -15,5 +14,3 @@
  * Without memory for the room malloc(3) is used for everything.
  */
 void l_allocator_use_room(lua_State *L);
-
-#endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.block"
 

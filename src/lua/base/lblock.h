@@ -1,8 +1,7 @@
 /*
  * lblock.h - blocks of malloc() that Lua frees, for functions that may raise while they use one.
  */
-#ifndef PEV_LBLOCK_H
-#define PEV_LBLOCK_H
+#pragma once
 
 #include <lua.h>
 
@@ -14,8 +13,3 @@ void **l_block_push(lua_State *L);
 
 /* Frees the block now. */
 void l_block_free(void **block);
-
-/* Makes the metatable. */
-void l_block_register(lua_State *L);
-
-#endif

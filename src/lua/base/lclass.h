@@ -2,8 +2,7 @@
  * lclass.h - makes the metatable of a userdata. Inline, because the modules that are shared
  * objects of their own (lelf.c, lsymtab.c) cannot call the core's functions.
  */
-#ifndef PEV_LCLASS_H
-#define PEV_LCLASS_H
+#pragma once
 
 #include <lauxlib.h>
 
@@ -28,5 +27,3 @@ static inline void l_class(lua_State *L, const char *name, const luaL_Reg *metho
 	lua_setfield(L, -2, "__metatable");
 	lua_pop(L, 1);
 }
-
-#endif

@@ -2,6 +2,7 @@
  * lerror.c - see lerror.h.
  */
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
 /*
  * lerror.h - results and errors of the core as Lua values, and errors raised inside a hook.
  */
-#ifndef PEV_LERROR_H
-#define PEV_LERROR_H
+#pragma once
 
 #include <lua.h>
 
@@ -19,9 +18,6 @@ static inline int l_fail(lua_State *L, int rc, const struct pev_err *err)
 	lua_pushinteger(L, -rc);
 	return 3;
 }
-
-/* Add errno, strerror, nearest, protect and take_traceback to the table on top of the stack. */
-void l_error_register(lua_State *L);
 
 /*
  * rc >= 0: the integer. rc < 0: nil, message, errno, and the fields of err if they are set.
@@ -50,5 +46,3 @@ int l_traceback(lua_State *L);
  * lack of memory.
  */
 void l_note(lua_State *L, int idx, int uv, const struct pev_err *what);
-
-#endif

@@ -6,13 +6,12 @@
  * atexit(3) handler share a list; the first of them calls the function. The handler
  * has no argument, so the list is the only global variable of the bindings.
  */
-#include "lua/base/lexit.h"
-
 #include <lauxlib.h>
 #include <stdlib.h>
 
 #include "base/sys.h"
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.core.at_exit"
 

@@ -4,8 +4,7 @@
  * Access is raw, so that no metamethod of the caller runs. An invalid field raises an
  * error with the field's name.
  */
-#ifndef PEV_LOPTION_H
-#define PEV_LOPTION_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ lua_Integer l_option_integer(lua_State *L, int idx, const char *name, lua_Intege
  * two values that it pushes are on the stack.
  */
 int *l_option_ints(lua_State *L, int idx, const char *name, int *nr);
-
-#endif

@@ -2,8 +2,7 @@
  * lset.h - sets a field of the table on top of the stack. Inline, because the modules
  * that are shared objects of their own cannot call the core's functions.
  */
-#ifndef PEV_LSET_H
-#define PEV_LSET_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ static inline void l_set_function(lua_State *L, const char *name, lua_CFunction 
 	lua_pushcfunction(L, function);
 	lua_setfield(L, -2, name);
 }
-
-#endif

@@ -3,8 +3,6 @@
  *
  * Collected or closed while it runs, it is killed and reaped.
  */
-#include "lua/engine/lchild.h"
-
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -12,6 +10,7 @@
 #include "event/child.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/hooks/lhooks.h"
 
 #define TYPENAME "perfev.core.child"

@@ -4,8 +4,6 @@
  * Internal: users see lua/perfev/counter/counter.lua. Members are numbered from 1 in the order
  * of add(); a number is never reused.
  */
-#include "lua/engine/lcounter.h"
-
 #include <errno.h>
 #include <lauxlib.h>
 #include <stdlib.h>
@@ -18,6 +16,7 @@
 #include "lua/base/lerror.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/base/loption.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.core.counter"
 #define MAX_PROGRAMS 4096 /* BPF_TRACE_MAX_PROGS of the kernel is 64 */

@@ -6,8 +6,7 @@
  * the first record. So nothing is allocated between a record and its callback. struct
  * l_dispatch is part of the userdata of a session or replay, whose user values are numbered here.
  */
-#ifndef PEV_LDISPATCH_H
-#define PEV_LDISPATCH_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -200,5 +199,3 @@ static inline bool l_dispatch_feed_slot(struct l_dispatch *d, uint32_t slot,
 		l_dispatch_feed_sink(d, slot, sink, rec);
 	return sink;
 }
-
-#endif

@@ -14,6 +14,7 @@
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 #include "lua/base/loption.h"
+#include "lua/base/lregister.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/record/ltask.h"
 #include "lua/symbol/lstack_table.h"

@@ -6,8 +6,7 @@
  * rings of a live session, and lsession_recording.c the events of a recording. Internal: users see
  * lua/perfev/live/session.lua. ldispatch.h calls the callbacks.
  */
-#ifndef PEV_LSESSION_H
-#define PEV_LSESSION_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -47,9 +46,6 @@ struct l_session {
 	bool closing;
 };
 
-/* Adds session() to the table on top of the stack. */
-void l_session_register(lua_State *L);
-
 extern const luaL_Reg l_session_live_methods[], l_session_recording_methods[],
 	l_session_unordered_methods[];
 
@@ -71,5 +67,3 @@ void l_session_read_wanted(lua_State *L, struct l_session *self);
 bool l_session_take_recording(lua_State *L, struct l_session *self);
 /* Sets the totals that a recording has in place of rings. */
 void l_session_add_totals(struct l_session *self, struct pev_totals *totals);
-
-#endif

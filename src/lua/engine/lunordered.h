@@ -5,8 +5,7 @@
  * conditions from the record's own numbers, strings and flags. Each thread has a copy of the
  * aggregators; the copies are merged when the file is read. Threads call no Lua.
  */
-#ifndef PEV_LUNORDERED_H
-#define PEV_LUNORDERED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ struct l_unordered_counts {
 /* Moves what was read into the aggregators, once. The reader then skips it. */
 struct l_unordered_counts l_unordered_settle(struct l_unordered *self, struct pev_reader *reader);
 uint64_t l_unordered_offset(const struct l_unordered *self);
-
-#endif

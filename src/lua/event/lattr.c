@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #define ATTR_TYPE "perfev.attr"

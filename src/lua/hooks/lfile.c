@@ -1,8 +1,6 @@
 /*
- * lfile.c - the userdata perfev.core.file; see lfile.h.
+ * lfile.c - core.file(): opens a file that may have been planted; see base/untrusted_file.h.
  */
-#include "lua/hooks/lfile.h"
-
 #include <errno.h>
 #include <lauxlib.h>
 
@@ -13,6 +11,7 @@
 #include "lua/hooks/limage.h"
 #include "lua/hooks/lsyscall.h"
 #include "lua/base/loption.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.core.file"
 #define FILE_MAX (512 << 20) /* default limit of a file's size; few programs come near it */

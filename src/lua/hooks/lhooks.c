@@ -12,6 +12,7 @@
 #include "base/rights.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/hooks/lmemory.h"
 #include "lua/hooks/lreal.h"
 #include "lua/hooks/lsyscall.h"

@@ -5,15 +5,11 @@
  * calls that the set lacks. Sets form a stack in a Lua state; an object keeps the
  * set that was on top when it was opened.
  */
-#ifndef PEV_LHOOKS_H
-#define PEV_LHOOKS_H
+#pragma once
 
 #include <lua.h>
 
 #include "base/sys.h"
-
-/* Add hooks to the table on top of the stack. */
-void l_hooks_register(lua_State *L);
 
 /*
  * Returns the table of functions in force, and pushes its owner, a userdata or nil: an object
@@ -26,5 +22,3 @@ void l_hooks_push_deciding(lua_State *L);
 
 /* Hooks run on L from here on; a binding calls this before it uses a sys. */
 void l_hooks_enter(lua_State *L, const struct pev_sys *sys);
-
-#endif

@@ -3,8 +3,7 @@
  * by lfile.c; inline, because the modules that are shared objects of their own (lcfi.c,
  * lsymtab.c) cannot call the core's functions.
  */
-#ifndef PEV_LIMAGE_H
-#define PEV_LIMAGE_H
+#pragma once
 
 #include <lauxlib.h>
 
@@ -39,5 +38,3 @@ static inline struct pev_file_image *l_image_check_whole(lua_State *L, int idx,
 	pev_file_image_load(image, 0, image->len);
 	return image;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * lmemory.h - bytes that Lua and C share: the answer of a mmap hook.
  */
-#ifndef PEV_LMEMORY_H
-#define PEV_LMEMORY_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ bool l_memory_allows_counter(lua_State *L, lua_Integer counter);
 
 /* Add memory to the table on top of the stack. */
 void l_memory_register(lua_State *L);
-
-#endif

@@ -1,12 +1,9 @@
 /*
  * lreal.h - hooks.real: the Linux calls, for a hook that delegates.
  */
-#ifndef PEV_LREAL_H
-#define PEV_LREAL_H
+#pragma once
 
 #include <lua.h>
 
 /* Push the table of functions, one for every hook. */
 void l_real_push(lua_State *L);
-
-#endif

@@ -5,8 +5,7 @@
  * answer becomes the call's results. In hooks.real, Lua calls C: arguments become the
  * parameters, and the results become a hook's answer.
  */
-#ifndef PEV_LSYSCALL_H
-#define PEV_LSYSCALL_H
+#pragma once
 
 #include <limits.h>
 #include <lua.h>
@@ -137,5 +136,3 @@ enum l_sys_way l_sys_push_hook(struct l_hooks *h, const char *name);
 
 /* Push { dev=, ino=, mode=, uid=, size= }. */
 void l_stat_push(lua_State *L, const struct pev_stat *st);
-
-#endif

@@ -1,8 +1,6 @@
 /*
- * lsystem.c - files, clocks and facts of the system for Lua; see lsystem.h.
+ * lsystem.c - files, clocks and facts of the system for Lua, through the hooks in force.
  */
-#include "lua/hooks/lsystem.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -15,6 +13,7 @@
 #include "base/sys.h"
 #include "lua/base/lblock.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/event/lattr.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/hooks/lsyscall.h"

@@ -4,13 +4,12 @@
  * The bytes are a Lua string, read in place. A userdata, the owner of the view, keeps the
  * string, the formats and the names of symbols alive.
  */
-#include "lua/perfdata/lpayload.h"
-
 #include <lauxlib.h>
 #include <stdbool.h>
 
 #include "lua/record/largs.h"
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 #include "lua/perfdata/lreader.h"
 #include "lua/base/lset.h"
 

@@ -18,6 +18,7 @@
 #include "lua/event/lattr.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/record/lfield.h"
 #include "lua/perfdata/lreader_pass.h"
 #include "lua/perfdata/lreader_state.h"

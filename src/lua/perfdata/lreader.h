@@ -1,6 +1,5 @@
 /* lreader.h - the userdata perfev.core.reader: a recording that is being read. */
-#ifndef PEV_LREADER_H
-#define PEV_LREADER_H
+#pragma once
 
 #include <lua.h>
 #include <stdint.h>
@@ -11,9 +10,6 @@
 #include "task/task.h"
 
 struct l_reader;
-
-/* Adds reader(path, options) to the table on top of the stack. */
-void l_reader_register(lua_State *L);
 
 /* Returns the recording at idx; raises on any other value. */
 struct l_reader *l_reader_check(lua_State *L, int idx);
@@ -35,5 +31,3 @@ struct pev_tasks *l_reader_tasks(struct l_reader *self);
  * A pev_symbol_fn for symbols of the recorder's kernel, as set by d:kernel(); ctx is the userdata.
  */
 const char *l_reader_symbol(void *ctx, uint64_t addr, uint64_t *start);
-
-#endif

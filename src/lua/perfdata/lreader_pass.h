@@ -1,6 +1,5 @@
 /* lreader_pass.h - methods of a recording that read it to its end without Lua. */
-#ifndef PEV_LREADER_PASS_H
-#define PEV_LREADER_PASS_H
+#pragma once
 
 #include <lua.h>
 
@@ -18,5 +17,3 @@ int l_reader_count(lua_State *L);
  * of bits of the kernel's types. flushes: write, and call keep_going(), at the end of each round.
  */
 int l_reader_print(lua_State *L);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * lreader_state.h - the userdata perfev.core.reader, for the files that implement its methods.
  */
-#ifndef PEV_LREADER_STATE_H
-#define PEV_LREADER_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -62,5 +61,3 @@ enum l_reader_turn l_reader_next(lua_State *L, struct l_reader *self);
 struct l_reader *l_reader_check_open(lua_State *L);
 /* Returns the payload's tracepoint if the current record is a sample with a readable payload. */
 struct l_args *l_reader_payload(struct l_reader *self, struct pev_value *raw);
-
-#endif

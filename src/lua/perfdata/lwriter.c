@@ -14,6 +14,7 @@
 #include "lua/base/lerror.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/base/loption.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #define TYPENAME "perfev.core.writer"

@@ -1,6 +1,5 @@
 /* lwriter.h - the userdata perfev.core.writer: a recording that is being written. */
-#ifndef PEV_LWRITER_H
-#define PEV_LWRITER_H
+#pragma once
 
 #include <lua.h>
 
@@ -12,8 +11,3 @@
  */
 struct pev_writer *l_writer_attach(lua_State *L, int idx);
 void l_writer_detach(lua_State *L, int idx);
-
-/* Adds writer() to the table on top of the stack. */
-void l_writer_register(lua_State *L);
-
-#endif

@@ -1,15 +1,14 @@
 /*
- * lstack_tree.c - the userdata perfev.stack_tree; see lstack_tree.h.
+ * lstack_tree.c - the userdata perfev.stack_tree: the stacks of a profile.
  *
  * lua/perfev/profile/init.lua decides what a frame is called and which stacks are added.
  */
-#include "lua/profile/lstack_tree.h"
-
 #include <lauxlib.h>
 #include <string.h>
 
 #include "lua/aggregate/laggregator_keys.h"
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 #include "lua/symbol/lstack.h"
 #include "lua/symbol/lsymtab.h"
 #include "profile/folded.h"

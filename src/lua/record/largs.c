@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "lua/base/lregister.h"
 
 #define ARGS "perfev.args"
 

@@ -1,8 +1,7 @@
 /*
  * largs.h - the userdata perfev.args: a tracepoint's payload, r.args in a sample callback.
  */
-#ifndef PEV_LARGS_H
-#define PEV_LARGS_H
+#pragma once
 
 #include <lua.h>
 #include <stdint.h>
@@ -33,9 +32,6 @@ struct l_args {
 	unsigned process;      /* as in struct l_view */
 };
 
-/* Makes the metatable perfev.args; adds payload() to the table on top of the stack. */
-void l_args_register(lua_State *L);
-
 /*
  * Pushes a new, closed view for tp, which must outlive it. User value 1 keeps the fields'
  * names; the caller can set user value 2 to keep the owner of tp.
@@ -50,5 +46,3 @@ void l_args_push_table(lua_State *L, const struct l_args *args);
 
 /* Pushes the field's value; nil if it is outside the payload. Raises if memory runs out. */
 void l_args_push_value(lua_State *L, const struct l_args *args, const struct pev_tp_field *field);
-
-#endif

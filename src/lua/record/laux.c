@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.aux"
 

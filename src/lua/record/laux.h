@@ -1,8 +1,7 @@
 /*
  * laux.h - the userdata perfev.aux: the bytes of an AUX area that a record refers to.
  */
-#ifndef PEV_LAUX_H
-#define PEV_LAUX_H
+#pragma once
 
 #include <lua.h>
 #include <stdint.h>
@@ -20,10 +19,5 @@ struct l_aux {
 	unsigned process;      /* pev_sys_process() */
 };
 
-/* Makes the metatable perfev.aux. */
-void l_aux_register(lua_State *L);
-
 /* Pushes a new view, closed. */
 struct l_aux *l_aux_push(lua_State *L, const uint64_t *now);
-
-#endif

@@ -1,13 +1,11 @@
 /*
- * ldecoder.c - the userdata perfev.decoder; see ldecoder.h.
+ * ldecoder.c - the userdata perfev.decoder: decodes bytes of records without a session.
  *
  * Uses the plans and views of sessions. With several attrs, the record's id
  * selects the attr: with IDENTIFIER the first word of a sample and the last
  * word of other records; else ID, if it has the same offset in all attrs.
  * Refuses attrs whose records cannot be distinguished.
  */
-#include "lua/record/ldecoder.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <lauxlib.h>
@@ -20,6 +18,7 @@
 #include "lua/event/lattr.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/record/lfield.h"
 #include "lua/record/lrecord.h"
 #include "lua/base/lset.h"

@@ -2,6 +2,7 @@
  * lfield.c - field names of records; see lfield.h.
  */
 #include "lua/record/lfield.h"
+#include "lua/base/lregister.h"
 
 #include <lauxlib.h>
 #include <string.h>

@@ -4,8 +4,7 @@
  * Used by aggregators, and by sample callbacks that take fields as arguments instead
  * of a view.
  */
-#ifndef PEV_LFIELD_H
-#define PEV_LFIELD_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -70,8 +69,3 @@ void l_fields_push_values(lua_State *L, int at, const struct l_fields *fields,
  */
 int l_fields_push_for_loop(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
 			   const struct l_args *args);
-
-/* Adds sample_field() to the table on top of the stack. */
-void l_field_register(lua_State *L);
-
-#endif

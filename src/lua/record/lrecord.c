@@ -16,6 +16,7 @@
 #include "lua/symbol/lstack.h"
 #include "lua/record/ltask.h"
 #include "record/callchain.h"
+#include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
 #define TYPENAME "perfev.record"

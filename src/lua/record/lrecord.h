@@ -5,8 +5,7 @@
  * each callback; from then on every access raises. Views are used in turn, so that the next
  * callback detects a view kept from an earlier one.
  */
-#ifndef PEV_LRECORD_H
-#define PEV_LRECORD_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -68,12 +67,6 @@ int l_view_field_code(const char *name);
 const char *l_view_field_of_other_tools(const char *name);
 
 /*
- * Makes the metatable perfev.record; adds record_tostring and record_registers
- * to the table on top of the stack.
- */
-void l_view_register(lua_State *L);
-
-/*
  * Pushes a new view, closed. The table at idx becomes user value 1. Its field
  * registers, if set, names registers by mask bit; its field stacks is the
  * perfev.stack_table of the session or recording (lstack_table.h).
@@ -88,5 +81,3 @@ const struct l_view *l_view_check(lua_State *L, int arg);
  * out; numbers, flags, the event and the payload view need none.
  */
 void l_view_push_value(lua_State *L, int at, const struct l_view *view, int code);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Values are numbers, strings, flags and stacks. A field that is a table is not a value.
  */
-#ifndef PEV_LRECORD_VALUE_H
-#define PEV_LRECORD_VALUE_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ l_value_read_number(const struct l_field *source, const struct l_current *curren
  * NAME for args.NAME | nil, reason
  */
 int l_value_kind(lua_State *L);
-
-#endif

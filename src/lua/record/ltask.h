@@ -1,8 +1,7 @@
 /*
  * ltask.h - a task as a Lua table: { tid=, pid=, ppid=, comm=, exe=, start= }.
  */
-#ifndef PEV_LTASK_H
-#define PEV_LTASK_H
+#pragma once
 
 #include <lua.h>
 
@@ -12,5 +11,3 @@
 int l_task_push(lua_State *L, struct pev_tasks *tasks, lua_Integer tid);
 /* Pushes that table. Raises if memory runs out. */
 void l_task_push_table(lua_State *L, const struct pev_who *who);
-
-#endif

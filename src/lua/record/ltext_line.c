@@ -14,6 +14,7 @@
 
 #include "base/text_buffer.h"
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 #include "lua/record/lrecord_value.h"
 #include "lua/base/lset.h"
 

@@ -5,8 +5,7 @@
  * the payload's own text go through base/text_buffer.h into the file that print() writes to. Its
  * format is parsed once. Lua can also ask it for the line of one record.
  */
-#ifndef PEV_LTEXT_LINE_H
-#define PEV_LTEXT_LINE_H
+#pragma once
 
 #include <lua.h>
 
@@ -30,8 +29,3 @@ struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event);
  */
 void l_text_line_feed(struct l_text_line *line, lua_State *L, const struct l_view *view,
 		      const struct l_args *args);
-
-/* Adds line() and line_fields() to the table on top of the stack. */
-void l_text_line_register(lua_State *L);
-
-#endif

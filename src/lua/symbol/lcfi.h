@@ -1,8 +1,7 @@
 /*
  * lcfi.h - the userdata perfev.cfi: a file's unwind rules. Made by lcfi.c, used by the core.
  */
-#ifndef PEV_LCFI_H
-#define PEV_LCFI_H
+#pragma once
 
 #include "symbol/unwind.h"
 
@@ -11,5 +10,3 @@
 struct l_cfi {
 	struct pev_cfi *cfi; /* owned; its image is user value 1 */
 };
-
-#endif

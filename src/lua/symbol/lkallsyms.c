@@ -1,15 +1,14 @@
 /*
- * lkallsyms.c - the userdata perfev.core.kallsyms; see lkallsyms.h. Also reads build-ids from
- * the kernel's notes.
+ * lkallsyms.c - the userdata perfev.core.kallsyms: finds kernel functions by address. Also reads
+ * build-ids from the kernel's notes.
  */
-#include "lua/symbol/lkallsyms.h"
-
 #include <lauxlib.h>
 
 #include "symbol/elf_note.h"
 #include "symbol/kallsyms.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/hooks/lhooks.h"
 
 #define TYPENAME "perfev.core.kallsyms"

@@ -1,14 +1,13 @@
 /*
- * lperf_map.c - the userdata perfev.core.perf_map: see lperf_map.h.
+ * lperf_map.c - the userdata perfev.core.perf_map: functions generated at run time, by address.
  */
-#include "lua/symbol/lperf_map.h"
-
 #include <errno.h>
 #include <lauxlib.h>
 
 #include "symbol/perf_map.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.core.perf_map"
 

@@ -16,6 +16,7 @@
 #include "symbol/stack.h"
 #include "lua/symbol/lcfi.h"
 #include "lua/base/lerror.h"
+#include "lua/base/lregister.h"
 #include "lua/hooks/lhooks.h"
 #include "lua/symbol/lstack_table.h"
 

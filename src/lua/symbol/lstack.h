@@ -1,17 +1,13 @@
 /*
  * lstack.h - the userdata perfev.stack: a call chain, r.stack. Also r.symbol.
  */
-#ifndef PEV_LSTACK_H
-#define PEV_LSTACK_H
+#pragma once
 
 #include <lua.h>
 
 #include "record/record.h"
 #include "symbol/stack.h"
 #include "task/task.h"
-
-/* Makes the metatables; adds stack_class, stack_frames and map_at to the table on top. */
-void l_stack_register(lua_State *L);
 
 /*
  * Pushes the record's stack, or nil without a callchain. Equal stacks are the same userdata.
@@ -44,5 +40,3 @@ void l_stack_push_home(lua_State *L, int idx);
 
 /* Pushes the name of the function at the record's ip, or nil. */
 void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec);
-
-#endif

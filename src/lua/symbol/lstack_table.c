@@ -6,6 +6,7 @@
 #include <lauxlib.h>
 
 #include "lua/base/lclass.h"
+#include "lua/base/lregister.h"
 
 #define TYPENAME "perfev.stack_table"
 

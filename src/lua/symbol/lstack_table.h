@@ -1,8 +1,7 @@
 /*
  * lstack_table.h - the userdata perfev.stack_table: interns the stacks of a session or recording.
  */
-#ifndef PEV_LSTACK_TABLE_H
-#define PEV_LSTACK_TABLE_H
+#pragma once
 
 #include <lua.h>
 
@@ -15,9 +14,6 @@ enum {
 	L_STACK_TABLE_UV_NAMED,    /* lists of frames with names, by id */
 	L_STACK_TABLE_UV_NR = L_STACK_TABLE_UV_NAMED
 };
-
-/* Make the metatable perfev.stack_table. */
-void l_stack_table_register(lua_State *L);
 
 /*
  * Pushes an empty stack table, for the field stacks of the views' table (l_view_push()).
@@ -36,5 +32,3 @@ struct pev_stacks *l_stack_table_check(lua_State *L, int idx);
 struct pev_budget *l_stack_table_budget(lua_State *L, int idx);
 /* Returns the unwinder. */
 struct pev_unwind *l_stack_table_unwind(lua_State *L, int idx);
-
-#endif

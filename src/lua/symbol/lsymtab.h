@@ -2,8 +2,7 @@
  * lsymtab.h - the userdata perfev.symtab. lsymtab.c is a shared object of its own, whose functions
  * the core cannot call by their names; the userdata has their addresses.
  */
-#ifndef PEV_LSYMTAB_H
-#define PEV_LSYMTAB_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ struct l_symtab {
 	bool (*find_frame)(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
 			   struct pev_symtab_place *place); /* pev_symtab_find_frame() */
 };
-
-#endif
