@@ -1,8 +1,7 @@
 /*
  * recording_input.h - the fuzzer's bytes as the files of a recording, and as a pipe.
  */
-#ifndef PEV_FUZZ_RECORDING_INPUT_H
-#define PEV_FUZZ_RECORDING_INPUT_H
+#pragma once
 
 #include <errno.h>
 #include <stdlib.h>
@@ -164,5 +163,3 @@ static inline struct pev_sys sys_of_input(struct input *in)
 		.read = in_read,
 	};
 }
-
-#endif

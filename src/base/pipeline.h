@@ -6,8 +6,7 @@
  * returns 0: the caller empties the filled slots, does what fill() left to it, and resumes the
  * thread. A forked child has no thread: take() returns -ECHILD there.
  */
-#ifndef PEV_PIPELINE_H
-#define PEV_PIPELINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ int pev_pipeline_take(struct pev_pipeline *pipeline);
 void pev_pipeline_resume(struct pev_pipeline *pipeline);
 /* Waits until the thread does not run, up to the next take(). NULL is ignored. */
 void pev_pipeline_pause(struct pev_pipeline *pipeline);
-
-#endif

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 /* Returns the bit of the attr that asks the kernel for records of this type, or 0. */
 static uint64_t asking_flag(uint32_t type)
 {
@@ -114,15 +116,10 @@ static int add_listening(struct pev_engine *e, struct pev_route *route, uint32_t
 			 uint32_t slot)
 {
 	const struct pev_listener *listener = &e->listeners[slot];
-	uint32_t cap = e->cap_listening ? 2 * e->cap_listening : 16, *listening;
 
-	if (e->nr_listening == e->cap_listening) {
-		listening = realloc(e->listening, sizeof(*listening) * cap);
-		if (!listening)
-			return -ENOMEM;
-		e->listening = listening;
-		e->cap_listening = cap;
-	}
+	if (!pev_list_reserve(&e->listening, &e->cap_listening, e->nr_listening + 1,
+			      sizeof(*e->listening)))
+		return -ENOMEM;
 	e->listening[e->nr_listening++] = slot;
 	route->nr++;
 	route->has_callback |= listener->wanted_types >> type & 1;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "perfdata/sorted_runs.h"
 
 #define PART_MAX ((size_t)16 << 20)
@@ -62,23 +63,17 @@ struct pev_unordered {
 static int add_range(struct range_list *ranges, const struct pev_reader_range *range)
 {
 	struct pev_reader_range *list = ranges->list;
-	uint32_t cap = ranges->cap ? 2 * ranges->cap : 64, last = ranges->nr - 1;
+	uint32_t last = ranges->nr - 1;
 
 	if (ranges->nr && list[last].end == range->begin) {
 		list[last].end = range->end;
 		list[last].samples += range->samples;
 		return 0;
 	}
-	if (ranges->nr == RANGES_MAX)
+	if (ranges->nr == RANGES_MAX ||
+	    !pev_list_reserve(&ranges->list, &ranges->cap, ranges->nr + 1, sizeof(*list)))
 		return -ENOMEM;
-	if (ranges->nr == ranges->cap) {
-		list = realloc(list, sizeof(*list) * cap);
-		if (!list)
-			return -ENOMEM;
-		ranges->list = list;
-		ranges->cap = cap;
-	}
-	list[ranges->nr++] = *range;
+	ranges->list[ranges->nr++] = *range;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "base/abi.h"
 
 #define SAMPLE_BYTES 65536u
@@ -76,15 +77,9 @@ static int growth(struct pev_group_read *group, const struct pev_read_value *val
 
 static int add_part(struct pev_group_read *group, uint32_t event, uint64_t period)
 {
-	if (group->nr_parts == group->cap_parts) {
-		uint32_t cap = group->cap_parts ? 2 * group->cap_parts : 16;
-		struct pev_group_part *parts = realloc(group->parts, sizeof(*parts) * cap);
-
-		if (!parts)
-			return -ENOMEM;
-		group->parts = parts;
-		group->cap_parts = cap;
-	}
+	if (!pev_list_reserve(&group->parts, &group->cap_parts, group->nr_parts + 1,
+			      sizeof(*group->parts)))
+		return -ENOMEM;
 	group->parts[group->nr_parts++] = (struct pev_group_part){ event, period };
 	return 0;
 }

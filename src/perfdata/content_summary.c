@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "base/abi.h"
 
 #define WRAP_BYTES 65536u
@@ -209,17 +210,9 @@ static void note_false_build_id(struct pev_content_summary *summary, const unsig
 	plan = plan_of(summary, bytes, size);
 	if (plan && plan->build_id)
 		return;
-	if (summary->nr_false_build_ids == summary->cap_false_build_ids) {
-		uint32_t cap = summary->cap_false_build_ids ? 2 * summary->cap_false_build_ids : 64;
-		size_t *false_build_ids =
-			realloc(summary->false_build_ids, sizeof(*false_build_ids) * cap);
-
-		if (!false_build_ids)
-			return;
-		summary->false_build_ids = false_build_ids;
-		summary->cap_false_build_ids = cap;
-	}
-	summary->false_build_ids[summary->nr_false_build_ids++] = offset;
+	if (pev_list_reserve(&summary->false_build_ids, &summary->cap_false_build_ids,
+			     summary->nr_false_build_ids + 1, sizeof(*summary->false_build_ids)))
+		summary->false_build_ids[summary->nr_false_build_ids++] = offset;
 }
 
 /* Adds a record that ends in the next piece. Returns its bytes there, 0 if it is not a record. */

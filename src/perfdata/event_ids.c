@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/growing_list.h"
+
 #define EVENTS_MAX 65536u
 #define TOOLS_MIN 64 /* first type of user-space records */
 
@@ -129,15 +131,8 @@ int pev_event_ids_add(struct pev_event_ids *table, const unsigned char *bytes, s
 
 	if (table->nr == EVENTS_MAX)
 		return pev_fail(err, -EBADMSG, "more than %u events", EVENTS_MAX);
-	if (table->nr == table->cap) {
-		uint32_t cap = table->cap ? 2 * table->cap : 8;
-		struct pev_file_event **events = realloc(table->events, sizeof(*out) * cap);
-
-		if (!events)
-			return -ENOMEM;
-		table->events = events;
-		table->cap = cap;
-	}
+	if (!pev_list_reserve(&table->events, &table->cap, table->nr + 1, sizeof(*out)))
+		return -ENOMEM;
 	event = calloc(1, sizeof(*event));
 	if (!event)
 		return -ENOMEM;

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/growing_list.h"
+
 #define RUN_BLOCK ((size_t)64 << 10) /* at least the largest record */
 #define TOOLS_MIN 64                 /* first type of user-space records */
 
@@ -132,19 +134,11 @@ static void remove_exhausted(struct pev_file_runs *runs)
 
 static int make_room(struct pev_file_runs *runs)
 {
-	struct pev_file_run **list;
-	uint32_t cap = runs->cap ? 2 * runs->cap : 16;
-
 	if (runs->nr == runs->cap)
 		remove_exhausted(runs);
-	if (runs->nr < runs->cap)
-		return 0;
-	list = realloc(runs->list, cap * sizeof(struct pev_file_run *));
-	if (!list)
+	if (!pev_list_reserve(&runs->list, &runs->cap, runs->nr + 1, sizeof(struct pev_file_run *)))
 		return -ENOMEM;
-	runs->list = list;
-	runs->cap = cap;
-	return pev_merge_reserve(&runs->merge, cap);
+	return pev_merge_reserve(&runs->merge, runs->cap);
 }
 
 int pev_file_runs_add(struct pev_file_runs *runs, uint64_t offset, uint32_t size, uint64_t time)

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 enum { PIECE = 64 << 10, NUMBER_MAX = 40 };
 
 /* Bytes that grow. */
@@ -93,16 +95,8 @@ static void append(struct buffer *buffer, const char *bytes, size_t len)
 /* Returns a new last item, or NULL. */
 static void *push(struct list *list, size_t each)
 {
-	uint32_t cap = list->cap ? list->cap * 2 : 64;
-	void *all;
-
-	if (list->nr == list->cap) {
-		all = realloc(list->all, each * cap);
-		if (!all)
-			return NULL;
-		list->all = all;
-		list->cap = cap;
-	}
+	if (!pev_list_reserve(&list->all, &list->cap, list->nr + 1, each))
+		return NULL;
 	return (char *)list->all + each * list->nr++;
 }
 

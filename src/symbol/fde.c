@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 enum {
 	DEPTH_MAX = 16,             /* rows that DW_CFA_remember_state keeps; compilers use 2 */
 	INSTRUCTIONS_MAX = 1 << 20  /* bytes, for one function */
@@ -239,32 +241,20 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static int append_fde(struct pev_fdes *fdes, size_t *room, uint64_t start, size_t at)
-{
-	struct pev_fde *sorted;
-
-	if (fdes->nr == *room) {
-		*room = *room ? *room * 2 : 64;
-		sorted = realloc(fdes->sorted, sizeof(*sorted) * *room);
-		if (!sorted)
-			return -ENOMEM;
-		fdes->sorted = sorted;
-	}
-	fdes->sorted[fdes->nr++] = (struct pev_fde){ start, at };
-	return 0;
-}
-
 static int find_fdes(struct pev_fdes *fdes)
 {
 	struct cie cie = { 0 };
 	struct entry entry;
 	struct range range;
-	size_t room = 0;
+	uint32_t cap = 0;
 
-	for (size_t at = 0; at < fdes->len && read_entry(fdes, at, &entry); at = entry.next)
-		if (read_fde(fdes, &cie, &entry, &range) &&
-		    append_fde(fdes, &room, range.start, at) < 0)
+	for (size_t at = 0; at < fdes->len && read_entry(fdes, at, &entry); at = entry.next) {
+		if (!read_fde(fdes, &cie, &entry, &range))
+			continue;
+		if (!pev_list_reserve(&fdes->sorted, &cap, fdes->nr + 1, sizeof(*fdes->sorted)))
 			return -ENOMEM;
+		fdes->sorted[fdes->nr++] = (struct pev_fde){ range.start, at };
+	}
 	if (fdes->nr)
 		qsort(fdes->sorted, fdes->nr, sizeof(*fdes->sorted), compare_fdes);
 	return 0;

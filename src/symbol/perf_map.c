@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 #define NAME_BYTES 4096 /* a longer name is cut */
 #define OVERLAP_MAX 64  /* functions at or below the address that are searched */
 
@@ -76,26 +78,19 @@ static int compare_functions(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-static int append_function(struct pev_perf_map *map, size_t *room, const struct function *function)
+static int append_function(struct pev_perf_map *map, uint32_t *cap, const struct function *function)
 {
-	struct function *sorted;
-
 	if (map->nr == PEV_PERF_MAP_MAX)
 		return -EFBIG;
-	if (map->nr == *room) {
-		*room = *room ? *room * 2 : 256;
-		sorted = realloc(map->sorted, sizeof(*sorted) * *room);
-		if (!sorted)
-			return -ENOMEM;
-		map->sorted = sorted;
-	}
+	if (!pev_list_reserve(&map->sorted, cap, map->nr + 1, sizeof(*map->sorted)))
+		return -ENOMEM;
 	map->sorted[map->nr++] = *function;
 	return 0;
 }
 
 static int parse_lines(struct pev_perf_map *map, const char *text, const char *end)
 {
-	size_t room = 0;
+	uint32_t cap = 0;
 	int rc;
 
 	while (text < end) {
@@ -104,7 +99,7 @@ static int parse_lines(struct pev_perf_map *map, const char *text, const char *e
 
 		if (!stop)
 			stop = end;
-		rc = parse_line(text, stop, &function) ? append_function(map, &room, &function) : 0;
+		rc = parse_line(text, stop, &function) ? append_function(map, &cap, &function) : 0;
 		if (rc < 0)
 			return rc;
 		text = stop + 1;

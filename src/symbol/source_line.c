@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 enum {
 	UNITS_MAX = 1 << 20,
 	RANGES_MAX = 1 << 22,
@@ -37,7 +39,8 @@ struct pev_source_lines {
 	Dwarf *shared;
 	bool supplied;
 	struct range *ranges;   /* sorted by start */
-	size_t nr, cap;
+	size_t nr;
+	uint32_t cap;
 };
 
 /* ---- the supplement ---- */
@@ -100,18 +103,11 @@ static int forbid_opening(struct pev_source_lines *source)
 
 static int add_range(struct pev_source_lines *source, uint64_t start, uint64_t end, Dwarf_Off unit)
 {
-	struct range *more;
-	size_t cap = source->cap ? source->cap * 2 : 256;
-
 	if (end <= start || source->nr >= RANGES_MAX)
 		return 0;
-	if (source->nr == source->cap) {
-		more = realloc(source->ranges, cap * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		source->ranges = more;
-		source->cap = cap;
-	}
+	if (!pev_list_reserve(&source->ranges, &source->cap, source->nr + 1,
+			      sizeof(*source->ranges)))
+		return -ENOMEM;
 	source->ranges[source->nr++] = (struct range){ start, end, unit };
 	return 0;
 }

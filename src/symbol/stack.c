@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "aggregate/key.h"
+#include "base/growing_list.h"
 
 /* kernel.perf_event_max_stack is 127 by default; a record has room for 8,191 words. */
 #define FRAMES_MAX 8192u
@@ -121,17 +122,8 @@ static const struct pev_map *find_dso(struct pev_tasks *tasks, int pid, struct p
 /* Makes room for a stack of nr frames, and forgets those of the stack before. */
 static bool reserve_frames(struct pev_stacks *stacks, uint32_t nr)
 {
-	uint32_t *scratch;
-
 	stacks->unfit = false;
-	if (nr <= stacks->room)
-		return true;
-	scratch = realloc(stacks->scratch, sizeof(*scratch) * nr);
-	if (!scratch)
-		return false;
-	stacks->scratch = scratch;
-	stacks->room = nr;
-	return true;
+	return pev_list_reserve(&stacks->scratch, &stacks->room, nr, sizeof(*stacks->scratch));
 }
 
 static uint64_t read_address(const struct pev_record *rec, const struct pev_value *chain,
@@ -149,18 +141,10 @@ static uint64_t read_address(const struct pev_record *rec, const struct pev_valu
 static void list_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid,
 			 const struct pev_map *map)
 {
-	uint32_t cap = stacks->cap_sampled ? stacks->cap_sampled * 2 : 16;
-	struct pev_sampled *more;
-
-	if (stacks->nr_sampled == stacks->cap_sampled) {
-		more = realloc(stacks->sampled, sizeof(*more) * cap);
-		if (!more)
-			return;
-		stacks->sampled = more;
-		stacks->cap_sampled = cap;
-	}
-	stacks->sampled[stacks->nr_sampled++] =
-		(struct pev_sampled){ pev_dso_get(dso), pid, map->start, map->end };
+	if (pev_list_reserve(&stacks->sampled, &stacks->cap_sampled, stacks->nr_sampled + 1,
+			     sizeof(*stacks->sampled)))
+		stacks->sampled[stacks->nr_sampled++] =
+			(struct pev_sampled){ pev_dso_get(dso), pid, map->start, map->end };
 }
 
 static uint64_t mix_hash(uint64_t hash, uint64_t word)

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "symbol/elf.h"
 
 enum {
@@ -37,9 +38,10 @@ struct pev_symtab {
 	GElf_Phdr *segments;
 	size_t nr_segments;
 	struct symbol *symbols;
-	size_t nr, cap;
+	size_t nr;
+	uint32_t cap, names_cap;
 	char *names;
-	size_t names_len, names_cap;
+	size_t names_len;
 	bool sorted;                /* one name for an address, ends are known */
 	bool symtab, minidebug, debug_info;
 	unsigned char build_id[64];
@@ -96,34 +98,16 @@ static void read_facts(struct pev_symtab *table, const struct pev_elf *elf)
 
 /* ---- symbols ---- */
 
-static bool grow_list(void **list, size_t *cap, size_t need, size_t each)
-{
-	size_t more = *cap ? *cap : 256;
-	void *grown;
-
-	if (need <= *cap)
-		return true;
-	while (more < need)
-		more *= 2;
-	grown = realloc(*list, more * each);
-	if (!grown)
-		return false;
-	*list = grown;
-	*cap = more;
-	return true;
-}
-
 static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, uint8_t bind,
 		      const char *name, const char *suffix)
 {
 	size_t len = strlen(name), more = strlen(suffix);
 
-	if (table->names_len + len + more + 1 > NAMES_MAX)
-		return -ENOMEM;
-	if (!grow_list((void **)&table->symbols, &table->cap, table->nr + 1,
-		       sizeof(*table->symbols)) ||
-	    !grow_list((void **)&table->names, &table->names_cap,
-		       table->names_len + len + more + 1, 1))
+	if (table->names_len + len + more + 1 > NAMES_MAX ||
+	    !pev_list_reserve(&table->symbols, &table->cap, table->nr + 1,
+			      sizeof(*table->symbols)) ||
+	    !pev_list_reserve(&table->names, &table->names_cap, table->names_len + len + more + 1,
+			      1))
 		return -ENOMEM;
 	table->symbols[table->nr++] = (struct symbol){
 		.start = start,

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 enum {
 	CALLS_MAX = 4096,
 	FILES_MAX = 4096,
@@ -350,16 +352,9 @@ static int find_caller(struct walk *walk)
 
 static int add_call(struct pev_unwind *unwind, const struct pev_activation *act)
 {
-	uint32_t room = unwind->room ? unwind->room * 2 : 128;
-	struct pev_call *calls;
-
-	if (unwind->nr == unwind->room) {
-		calls = realloc(unwind->calls, sizeof(*calls) * room);
-		if (!calls)
-			return -ENOMEM;
-		unwind->calls = calls;
-		unwind->room = room;
-	}
+	if (!pev_list_reserve(&unwind->calls, &unwind->room, unwind->nr + 1,
+			      sizeof(*unwind->calls)))
+		return -ENOMEM;
 	unwind->calls[unwind->nr++] = (struct pev_call){ act->pc, act->returns };
 	return 0;
 }

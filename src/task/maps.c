@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 #define MAPS_MAX 65536u /* vm.max_map_count is 65530; a process with more has unmapped some */
 #define MISC_MMAP_DATA (1 << 13)
 #define KSYMBOL_UNREGISTER 1u
@@ -201,21 +203,9 @@ void pev_space_put(struct pev_space *space)
 	free(space);
 }
 
-static int reserve_maps(struct pev_space *space, uint32_t nr)
+static bool reserve_maps(struct pev_space *space, uint32_t nr)
 {
-	uint32_t cap = space->cap ? space->cap : 16;
-	struct pev_map *maps;
-
-	if (nr <= space->cap)
-		return 0;
-	while (cap < nr)
-		cap *= 2;
-	maps = realloc(space->maps, sizeof(*maps) * cap);
-	if (!maps)
-		return -ENOMEM;
-	space->maps = maps;
-	space->cap = cap;
-	return 0;
+	return pev_list_reserve(&space->maps, &space->cap, nr, sizeof(*space->maps));
 }
 
 /* Replaces *space by a copy if it has other users. */
@@ -229,7 +219,7 @@ static int make_private(struct pev_space **space)
 	if (!copy)
 		return -ENOMEM;
 	copy->refs = 1;
-	if (was && reserve_maps(copy, was->nr) < 0) {
+	if (was && !reserve_maps(copy, was->nr)) {
 		free(copy);
 		return -ENOMEM;
 	}
@@ -302,7 +292,7 @@ static int put_map(struct pev_space **space, struct pev_dsos *dsos, uint64_t sta
 {
 	uint32_t at;
 
-	if (end <= start || make_private(space) < 0 || reserve_maps(*space, (*space)->nr + 2) < 0) {
+	if (end <= start || make_private(space) < 0 || !reserve_maps(*space, (*space)->nr + 2)) {
 		pev_dso_put(dso);
 		return end <= start ? 0 : -ENOMEM;
 	}

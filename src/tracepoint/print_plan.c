@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "tracepoint/print_parser.h"
 #include "tracepoint/print_value.h"
 
@@ -90,24 +91,18 @@ struct compiler {
 static struct step *add_step(struct compiler *c, enum code code)
 {
 	struct pev_print_plan *plan = c->plan;
-	struct step *steps = plan->steps;
+	struct step *step;
 
-	if (plan->nr == plan->cap) {
-		uint32_t cap = plan->cap ? 2 * plan->cap : 16;
-
-		steps = cap <= STEPS_MAX ? realloc(steps, sizeof(*steps) * cap) : NULL;
-		if (!steps)
-			return NULL;
-		plan->steps = steps;
-		plan->cap = cap;
-	}
-	steps += plan->nr++;
-	*steps = (struct step){ .code = code, .star = c->star };
+	if (plan->nr == STEPS_MAX ||
+	    !pev_list_reserve(&plan->steps, &plan->cap, plan->nr + 1, sizeof(*step)))
+		return NULL;
+	step = &plan->steps[plan->nr++];
+	*step = (struct step){ .code = code, .star = c->star };
 	if (code > CHOOSE) {
-		steps->conversion = c->conversion;
+		step->conversion = c->conversion;
 		c->numbers = 0;
 	}
-	return steps;
+	return step;
 }
 
 static bool push_number(struct compiler *c, uint64_t value)
