@@ -16,7 +16,7 @@
 #include "aggregate/aggregator.h"
 #include "aggregate/pack.h"
 #include "event/attr.h"
-#include "base/bits.h"
+#include "record/bits.h"
 #include "engine/engine.h"
 #include "event/child.h"
 #include "event/counter.h"

@@ -382,7 +382,7 @@ end)
 -- ---- the reader itself, on a machine of 32 bits ----
 
 describe("the reader built for 32 bits", function()
-  local SOURCES = "spec/support/reads.c src/event/attr.c src/base/bits.c src/base/err.c "
+  local SOURCES = "spec/support/reads.c src/event/attr.c src/record/bits.c src/base/err.c "
     .. "src/perfdata/reader_open.c src/perfdata/reader_state.c src/perfdata/record_stream.c "
     .. "src/perfdata/tool_record.c src/perfdata/input_files.c src/perfdata/blocks.c "
     .. "src/base/merge.c src/record/record.c src/perfdata/event_ids.c src/base/sys.c src/perfdata/reorder.c "

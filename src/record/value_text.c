@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bits.h"
+#include "record/bits.h"
 #include "record/callchain.h"
 
 enum { ITEMS_MAX = 20 }; /* named parts of a word, and of a branch */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "event/attr.h"
-#include "base/bits.h"
+#include "record/bits.h"
 #include "record/record.h"
 #include "lua/event/lattr.h"
 #include "lua/base/lclass.h"

@@ -10,7 +10,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
-#include "base/bits.h"
+#include "record/bits.h"
 #include "base/sys.h"
 #include "lua/record/largs.h"
 #include "lua/symbol/lstack.h"

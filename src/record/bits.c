@@ -1,7 +1,7 @@
 /*
  * bits.c - the tables of named bits; see bits.h.
  */
-#include "base/bits.h"
+#include "record/bits.h"
 
 #include <stddef.h>
 
