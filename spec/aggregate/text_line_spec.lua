@@ -66,6 +66,44 @@ describe("perfev.line", function()
     local line = perfev.line "{task:8} {latency} {time:12.6} {time:.0} {time:08.1} {tracepoint:-3}."
     assert.equal("   seven d.H22     1.000001 1 000001.0 b  .\n", printed(line, { time = 1000000500 }))
     assert.equal("   seven d.H22     1.999999 2 000002.0 b  .\n", printed(line, { time = 1999999499 }))
+    assert.equal("   seven d.H22     2.000000 2 000002.0 b  .\n", printed(line, { time = 1999999500 }))
+    line = perfev.line "{time:.9} {time:010.3}"
+    assert.equal("18446744073.709551615 18446744073.710\n", printed(line, { time = -1 }))
+  end)
+
+  it("prints into the output that another callback, or the time between two rounds, has set", function()
+    local paths, files = {}, {}
+    for i = 1, 3 do
+      paths[i] = ("%s/%d"):format(dir, i)
+      files[i] = assert(io.open(paths[i], "w"))
+    end
+    local before <const> = io.output()
+    io.output(files[1])
+    local s <close> = perfev.session { pid = 7, ordered = false }
+    s:event { type = 1, config = 0, sample_period = 1, sample = perfev.line "{time}", comm = function(r)
+      if r.comm == "close" then io.close() else io.output(files[2]) end
+    end }
+    assert(s:start())
+    local function sample(time) k:ring(0):push({ type = "sample", pid = 7, time = time }) end
+    local function comm(name) k:ring(0):push({ type = "comm", pid = 7, tid = 7, comm = name }) end
+    sample(1)
+    sample(2)
+    comm "next"
+    sample(3)
+    s:dispatch()
+    io.output(files[3])
+    sample(4)
+    comm "close"
+    sample(5)
+    s:dispatch()
+    io.output(before)
+    local texts = {}
+    for i, path in ipairs(paths) do
+      if i < 3 then files[i]:close() end
+      local file <close> = assert(io.open(path))
+      texts[i] = file:read "a"
+    end
+    assert.same({ "1\n2\n", "3\n", "4\n" }, texts)
   end)
 
   it("prints in order with other output, and into the same file", function()

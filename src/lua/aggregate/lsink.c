@@ -522,7 +522,7 @@ static inline void feed_one(struct l_sink *sink, lua_State *L, int context,
 	struct l_current current = { view, args, sink->stacks, sink->event, L, context };
 
 	if (sink->line) {
-		l_text_line_feed(sink->line, L, view, args);
+		l_text_line_feed(sink->line, L, context, view, args);
 		return;
 	}
 	if (view->rec->plan != sink->plan || (args && args->tp != sink->tp))

@@ -574,6 +574,7 @@ static int l_session_dispatch(lua_State *L)
 	luaL_checkstack(L, 2 * lua_gettop(L) + LUA_MINSTACK, "dispatch");
 	self->d.dispatching = true;
 	self->d.stop = false;
+	self->d.now++; /* Lua ran since the last round */
 	delivery.rc = begin_round(self, drain);
 	if (delivery.rc < 0) {
 		self->d.dispatching = false;

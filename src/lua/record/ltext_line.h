@@ -24,8 +24,9 @@ const struct l_text_line *l_text_line_test(lua_State *L, int idx);
 struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event);
 
 /*
- * Writes the record's line; args is NULL without a payload. Never raises: flushing the file
- * reports a failed write.
+ * Writes the record's line to io.output(), which is looked up again when the view's count of
+ * callbacks has changed. context is the stack index of the views' table; args is NULL without a
+ * payload. Raises if memory runs out; flushing the file reports a failed write.
  */
-void l_text_line_feed(struct l_text_line *line, lua_State *L, const struct l_view *view,
-		      const struct l_args *args);
+void l_text_line_feed(struct l_text_line *line, lua_State *L, int context,
+		      const struct l_view *view, const struct l_args *args);
