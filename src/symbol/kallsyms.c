@@ -14,8 +14,8 @@
 
 struct symbol {
 	uint64_t addr;
-	const char *name;
-	const char *module;     /* NULL: the kernel itself */
+	uint32_t name;          /* offset in text; its module follows the zero and "[" */
+	bool in_module;         /* false: the kernel itself */
 	char kind;              /* as in nm(1): t and T are functions */
 };
 
@@ -24,6 +24,18 @@ struct pev_kallsyms {
 	struct symbol *sorted;  /* owned */
 	size_t nr;
 };
+
+static const char *name_of(const struct pev_kallsyms *symbols, const struct symbol *symbol)
+{
+	return symbols->text + symbol->name;
+}
+
+static const char *module_of(const struct pev_kallsyms *symbols, const struct symbol *symbol)
+{
+	const char *name = name_of(symbols, symbol);
+
+	return symbol->in_module ? name + strlen(name) + 2 : NULL;
+}
 
 static int compare_symbols(const void *a, const void *b)
 {
@@ -35,24 +47,47 @@ static int compare_symbols(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* Parses one line, which is terminated. Returns false if it is not a symbol. */
-static bool parse_line(char *line, struct symbol *symbol)
+static int read_digit(char c)
 {
-	char *end;
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
-	symbol->addr = strtoull(line, &end, 16);
-	if (end == line || end[0] != ' ' || !end[1] || end[2] != ' ' || !end[3])
+/* Parses one line, which is terminated. Returns false if it is not a symbol. */
+static bool parse_line(struct pev_kallsyms *symbols, char *line)
+{
+	struct symbol *symbol = &symbols->sorted[symbols->nr];
+	uint64_t addr = 0;
+	char *end = line;
+
+	for (int digit; (digit = read_digit(*end)) >= 0; end++)
+		addr = addr << 4 | (uint64_t)digit;
+	if (addr == 0 || end - line > 16 || end[0] != ' ' || !end[1] || end[2] != ' ' || !end[3])
 		return false;
-	symbol->kind = end[1];
-	symbol->name = end + 3;
-	symbol->module = NULL;
+	*symbol = (struct symbol){ .addr = addr, .kind = end[1],
+				   .name = (uint32_t)(end + 3 - symbols->text) };
 	end += 3 + strcspn(end + 3, "\t ");
-	if (end[0] == '\t' && end[1] == '[') {
-		symbol->module = end + 2;
+	symbol->in_module = end[0] == '\t' && end[1] == '[';
+	if (symbol->in_module)
 		end[2 + strcspn(end + 2, "]")] = '\0';
-	}
 	*end = '\0';
-	return symbol->addr != 0;
+	return true;
+}
+
+/* The kernel's own symbols are in order; those of modules follow, in no order. */
+static void sort_symbols(struct pev_kallsyms *symbols)
+{
+	struct symbol *sorted = symbols->sorted, *end = sorted + symbols->nr, *rest = sorted + 1;
+
+	while (rest < end && rest[-1].addr <= rest->addr)
+		rest++;
+	if (rest >= end)
+		return;
+	qsort(rest, (size_t)(end - rest), sizeof(*rest), compare_symbols);
+	if (compare_symbols(rest - 1, rest) > 0)
+		qsort(sorted, symbols->nr, sizeof(*sorted), compare_symbols);
 }
 
 /* memchr(), not strchr(): a sanitizer that checks whole strings reads them to the end each time. */
@@ -71,16 +106,18 @@ static int parse_text(struct pev_kallsyms *symbols, size_t len)
 {
 	char *end = symbols->text + len;
 
-	symbols->sorted = malloc(sizeof(*symbols->sorted) * count_lines(symbols->text, end));
+	if (len <= UINT32_MAX)
+		symbols->sorted = calloc(count_lines(symbols->text, end),
+					 sizeof(*symbols->sorted));
 	if (!symbols->sorted)
 		return -ENOMEM;
 	for (char *line = symbols->text, *next; line && *line; line = next) {
 		next = memchr(line, '\n', (size_t)(end - line));
 		if (next)
 			*next++ = '\0';
-		symbols->nr += parse_line(line, &symbols->sorted[symbols->nr]);
+		symbols->nr += parse_line(symbols, line);
 	}
-	qsort(symbols->sorted, symbols->nr, sizeof(*symbols->sorted), compare_symbols);
+	sort_symbols(symbols);
 	return symbols->nr ? 0 : -EACCES;
 }
 
@@ -159,7 +196,7 @@ const char *pev_kallsyms_find(const struct pev_kallsyms *symbols, uint64_t addr,
 
 	if (symbol)
 		*start = symbol->addr;
-	return symbol ? symbol->name : NULL;
+	return symbol ? name_of(symbols, symbol) : NULL;
 }
 
 static bool is_function(const struct symbol *symbol)
@@ -170,9 +207,9 @@ static bool is_function(const struct symbol *symbol)
 
 #define PAGE UINT64_C(4096)
 
-static bool is_same_module(const struct symbol *a, const struct symbol *b)
+static bool is_same_module(const char *a, const char *b)
 {
-	return a->module && b->module ? strcmp(a->module, b->module) == 0 : a->module == b->module;
+	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 /*
@@ -187,7 +224,8 @@ static bool contains_address(const struct pev_kallsyms *symbols, const struct sy
 
 	while (next < end && next->addr == symbol->addr)
 		next++;
-	return (next < end && is_same_module(symbol, next)) ||
+	return (next < end &&
+		is_same_module(module_of(symbols, symbol), module_of(symbols, next))) ||
 	       addr - symbol->addr < PAGE - symbol->addr % PAGE + PAGE;
 }
 
@@ -204,14 +242,14 @@ const char *pev_kallsyms_function(const struct pev_kallsyms *symbols, uint64_t a
 	if (!is_function(symbol) || !contains_address(symbols, symbol, addr))
 		return NULL;
 	*start = symbol->addr;
-	*module = symbol->module;
-	return symbol->name;
+	*module = module_of(symbols, symbol);
+	return name_of(symbols, symbol);
 }
 
 uint64_t pev_kallsyms_address(const struct pev_kallsyms *symbols, const char *name)
 {
 	for (size_t i = 0; i < symbols->nr; i++)
-		if (strcmp(symbols->sorted[i].name, name) == 0)
+		if (strcmp(name_of(symbols, &symbols->sorted[i]), name) == 0)
 			return symbols->sorted[i].addr;
 	return 0;
 }
