@@ -6,8 +6,6 @@
  * choose_best_symbol() and symbols__fixup_end()), so that both print the same.
  * liblzma decompresses MiniDebugInfo. Contract: elf(5).
  */
-#define _GNU_SOURCE /* qsort_r */
-
 #include "symbol/symtab.h"
 
 #include <errno.h>
@@ -26,6 +24,8 @@ enum {
 	NESTED_MAX = 64,            /* how far back a symbol that contains an address is searched */
 };
 #define NAMES_MAX UINT32_MAX
+#define SORT_BITS 11 /* of addresses, at once */
+#define SORT_MASK ((1u << SORT_BITS) - 1)
 
 struct symbol {
 	uint64_t start, end;        /* end: without a size its section's; start if unknown */
@@ -491,13 +491,49 @@ static int compare_names(const struct pev_symtab *table, const struct symbol *a,
 	return strcmp(x, y);
 }
 
-static int compare_symbols(const void *a, const void *b, void *table)
+/* Sorts into another list by some bits of the addresses, less the lowest one, from bit shift on. */
+static void sort_by_bits(const struct symbol *from, struct symbol *to, size_t nr, uint64_t base,
+			 uint32_t shift)
 {
-	const struct symbol *x = a, *y = b;
+	size_t at[1 << SORT_BITS] = { 0 }, sum = 0;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return compare_names(table, x, y);
+	for (size_t i = 0; i < nr; i++)
+		at[(from[i].start - base) >> shift & SORT_MASK]++;
+	for (size_t digit = 0; digit <= SORT_MASK; digit++) {
+		const size_t count = at[digit];
+
+		at[digit] = sum;
+		sum += count;
+	}
+	for (size_t i = 0; i < nr; i++)
+		to[at[(from[i].start - base) >> shift & SORT_MASK]++] = from[i];
+}
+
+/* False: no memory. */
+static bool sort_by_start(struct pev_symtab *table)
+{
+	struct symbol *from = table->symbols, *to;
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < table->nr; i++) {
+		low = from[i].start < low ? from[i].start : low;
+		high = from[i].start > high ? from[i].start : high;
+	}
+	if (table->nr < 2 || low == high)
+		return true;
+	to = malloc(sizeof(*to) * table->cap);
+	if (!to)
+		return false;
+	for (uint32_t shift = 0; shift < 64 && (high - low) >> shift; shift += SORT_BITS) {
+		struct symbol *sorted = to;
+
+		sort_by_bits(from, to, table->nr, low, shift);
+		to = from;
+		from = sorted;
+	}
+	table->symbols = from;
+	free(to);
+	return true;
 }
 
 /* Returns the end of a symbol without a size: the next symbol, its section's end, or a guess. */
@@ -510,17 +546,21 @@ static uint64_t guess_end(const struct symbol *symbol, const struct symbol *next
 	return known ? symbol->end : symbol->start + 4096;
 }
 
-/* Sorts by address, keeps one name for each, and ends those that have no size. */
-static void sort_symbols(struct pev_symtab *table)
+/* Sorts by address, keeps one name for each, and ends those that have no size. False: no memory. */
+static bool sort_symbols(struct pev_symtab *table)
 {
+	struct symbol *symbols;
 	size_t nr = 0;
 
-	if (table->nr)
-		qsort_r(table->symbols, table->nr, sizeof(*table->symbols), compare_symbols,
-			table);
-	for (size_t i = 0; i < table->nr; i++)
-		if (nr == 0 || table->symbols[nr - 1].start != table->symbols[i].start)
-			table->symbols[nr++] = table->symbols[i];
+	if (!sort_by_start(table))
+		return false;
+	symbols = table->symbols;
+	for (size_t i = 0; i < table->nr; i++) {
+		if (nr == 0 || symbols[nr - 1].start != symbols[i].start)
+			symbols[nr++] = symbols[i];
+		else if (compare_names(table, &symbols[i], &symbols[nr - 1]) < 0)
+			symbols[nr - 1] = symbols[i];
+	}
 	table->nr = nr;
 	for (size_t i = 0; i < nr; i++) {
 		struct symbol *symbol = &table->symbols[i];
@@ -529,14 +569,15 @@ static void sort_symbols(struct pev_symtab *table)
 			symbol->end = guess_end(symbol, i + 1 < nr ? symbol + 1 : NULL);
 	}
 	table->sorted = true;
+	return true;
 }
 
 const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start)
 {
 	size_t low = 0, high;
 
-	if (!table->sorted)
-		sort_symbols(table);
+	if (!table->sorted && !sort_symbols(table))
+		return NULL;
 	high = table->nr;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
