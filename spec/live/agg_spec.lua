@@ -120,7 +120,27 @@ local function output(...)
   return r.out
 end
 
+-- A count without records, beside the same event with records; prints both and the totals.
+local counted = [[
+local counted, recorded = count {}, count {}
+event { "raw_syscalls:sys_enter", sample = counted }
+event { "raw_syscalls:sys_enter", sample = recorded, wakeup_events = 1 }
+done(function()
+  local t = totals()
+  print("told", counted:get(), recorded:get(), t.delivered, t.lost)
+end)]]
+
 describe("an aggregator on the real kernel", function()
+  it("counts a command and its children without records as with records", function()
+    requires("root", "tracefs")
+    local out = run { run.perfl, "-v", "-e", counted, "--", "sh", "-c", "ls /usr; ls /usr | cat" }
+    assert.equal(0, out.code, out.err)
+    assert.matches("raw_syscalls:sys_enter: the kernel counts it; no records are written", out.err, 1, true)
+    local n, records, delivered, lost = out.out:match "told\t(%d+)\t(%d+)\t(%d+)\t(%d+)"
+    assert.is_true(tonumber(n) > 100)
+    assert.same({ n, tonumber(n) * 2, "0" }, { records, tonumber(delivered), lost })
+  end)
+
   it("counts a command as a callback does", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", both, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)

@@ -269,9 +269,15 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 	return 0;
 }
 
-int pev_agg_add_empty(struct pev_agg *agg)
+int pev_agg_add_empty(struct pev_agg *agg, uint64_t nr)
 {
-	return add_slowly(agg, pev_key_hash_long(agg->salt, NULL, 0), NULL, 0, 1);
+	uint64_t hash = pev_key_hash_long(agg->salt, NULL, 0);
+	uint64_t each = agg->config.kind == PEV_AGG_COUNT ? nr : 1;
+	int rc = 0;
+
+	for (; rc == 0 && nr; nr -= each)
+		rc = add_slowly(agg, hash, NULL, 0, (int64_t)each);
+	return rc;
 }
 
 /* The integer's cell, or NULL. */

@@ -38,13 +38,13 @@ int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value);
 /* Adds 1 for each of these keys. Returns the number of keys without memory. */
 uint32_t pev_agg_count_integers(struct pev_agg *agg, const int64_t *keys, uint32_t nr);
 
-int pev_agg_add_empty(struct pev_agg *agg);
-/* Adds 1 for the empty key, which is usually the only one. -ENOMEM. */
-static inline int pev_agg_count(struct pev_agg *agg)
+int pev_agg_add_empty(struct pev_agg *agg, uint64_t nr);
+/* Adds nr values of 1 for the empty key, which is usually the only one. -ENOMEM. */
+static inline int pev_agg_count(struct pev_agg *agg, uint64_t nr)
 {
 	if (!agg->nr || agg->cells[0]->key_len || agg->config.kind != PEV_AGG_COUNT)
-		return pev_agg_add_empty(agg);
-	agg->cells[0]->n++;
+		return pev_agg_add_empty(agg, nr);
+	agg->cells[0]->n += nr;
 	return 0;
 }
 

@@ -223,24 +223,37 @@ static int read_one(const struct pev_event *event, int i, unsigned char *buf, st
 	return pev_read_parse(read, event->attr.read_format, false, buf, (size_t)n) > 0;
 }
 
-int64_t pev_event_lost(const struct pev_event *event)
+static int64_t sum_values(const struct pev_event *event, bool is_lost)
 {
 	unsigned char buf[READ_BYTES];
+	struct pev_read_value value;
 	struct pev_read read;
 	int64_t total = 0;
 
-	if (!(event->attr.read_format & PEV_FORMAT_LOST) ||
-	    event->attr.read_format & PERF_FORMAT_GROUP)
-		return -EOPNOTSUPP;
 	for (int i = 0; i < event->nr; i++) {
 		int rc = event->fds[i].fd < 0 ? 0 : read_one(event, i, buf, &read);
 
 		if (rc < 0)
 			return rc;
-		if (rc)
-			total += (int64_t)pev_read_at(&read, 0).lost;
+		if (rc == 0)
+			continue;
+		value = pev_read_at(&read, 0);
+		total += (int64_t)(is_lost ? value.lost : value.value);
 	}
 	return total;
+}
+
+int64_t pev_event_lost(const struct pev_event *event)
+{
+	if (!(event->attr.read_format & PEV_FORMAT_LOST) ||
+	    event->attr.read_format & PERF_FORMAT_GROUP)
+		return -EOPNOTSUPP;
+	return sum_values(event, true);
+}
+
+int64_t pev_event_count(const struct pev_event *event)
+{
+	return sum_values(event, false);
 }
 
 uint64_t pev_event_time_on(const struct pev_event *event, int cpu)

@@ -70,6 +70,9 @@ int pev_event_signal(struct pev_event *event, int signal);
 /* The number of records that the kernel lost, or -errno (PERF_FORMAT_LOST, 6.0). */
 int64_t pev_event_lost(const struct pev_event *event);
 
+/* The sum of its counts, or -errno. Not of a group. */
+int64_t pev_event_count(const struct pev_event *event);
+
 /*
  * The enabled time on that CPU in ns, summed over its descriptors there; 0 if unknown (an event of
  * a group, or in error state).

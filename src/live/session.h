@@ -58,6 +58,7 @@ struct pev_want {
 	bool no_task;         /* samples do not need pid and tid */
 	bool no_cpu;          /* samples do not need the CPU */
 	bool no_time;         /* records have no time; each stays behind the one before it */
+	bool no_records;      /* the event only counts: it has no ring */
 };
 
 /* An event in a session. */
@@ -69,6 +70,8 @@ struct pev_slot {
 	bool own_rings;        /* no other event writes into its rings: they have AUX areas */
 	bool off;              /* switched off by us, not by the kernel */
 	bool closed;
+	bool counts;           /* it has no ring, see pev_session_take_count() */
+	uint64_t counted;      /* the part of its count that was taken */
 	uint64_t lost;         /* PERF_FORMAT_LOST, as last read */
 	uint64_t recorded_lost; /* the part of it that recordings contain */
 };
@@ -130,6 +133,12 @@ int pev_session_switch_slot(struct pev_slot *slot, bool on);
 /* Switches all events on or off. Enabling starts the tick that bounds how long a record waits. */
 int pev_session_enable(struct pev_session *session, struct pev_err *err);
 int pev_session_disable(struct pev_session *session);
+
+/*
+ * Returns how often an event that only counts happened since the last call, as read records; 0 for
+ * other events; or -errno.
+ */
+int64_t pev_session_take_count(struct pev_session *session, struct pev_slot *slot);
 
 /* The poll descriptor; readable when a dispatch has work. */
 int pev_session_fd(const struct pev_session *session);

@@ -246,7 +246,7 @@ static bool writes_into(const struct pev_session_ring *r, const struct pev_slot 
 {
 	const struct pev_attr *attr = &slot->event.attr;
 
-	return r->cpu == cpu && r->owner == (slot->own_rings ? slot : NULL) &&
+	return !slot->counts && r->cpu == cpu && r->owner == (slot->own_rings ? slot : NULL) &&
 	       r->backward == !!(attr->flags & PEV_ATTR_WRITE_BACKWARD) &&
 	       r->clockid == clock_of(attr);
 }
@@ -397,7 +397,10 @@ static void add_session_defaults(struct pev_session *s, struct pev_attr *attr,
 	const uint64_t ours = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
 			      PERF_FORMAT_ID | PEV_FORMAT_LOST;
 
-	attr->sample_type |= PERF_SAMPLE_IDENTIFIER;
+	if (want->no_records)
+		attr->sample_type = attr->sample_period = 0;
+	else
+		attr->sample_type |= PERF_SAMPLE_IDENTIFIER;
 	if (!want->no_cpu)
 		attr->sample_type |= PERF_SAMPLE_CPU;
 	if (!want->no_time)
@@ -416,7 +419,7 @@ static void add_session_defaults(struct pev_session *s, struct pev_attr *attr,
 		attr->clockid = s->config.clockid;
 	}
 	/* With wakeup_events, side-band records alone never wake the reader; a watermark does. */
-	if (!attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
+	if (!want->no_records && !attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
 		attr->flags |= PEV_ATTR_WATERMARK;
 		attr->wakeup_events = (uint32_t)(s->config.ring_bytes / 4);
 	}
@@ -485,6 +488,7 @@ static int add_slot(struct pev_session *s, const struct pev_attr *attr, const ch
 		return pev_fail(err, -ENOMEM, "cannot open %s", name);
 	}
 	slot->own_rings = want.aux_bytes != 0;
+	slot->counts = want.no_records;
 	slot->index = s->nr_slots;
 	rc = open_event(s, slot, attr, &want, name, target, err);
 	if (rc < 0) {
@@ -498,7 +502,7 @@ static int add_slot(struct pev_session *s, const struct pev_attr *attr, const ch
 	rc = ids_learn(s, slot);
 	if (rc < 0)
 		pev_fail(err, rc, "cannot learn the ids of %s", name);
-	for (int i = 0; rc == 0 && i < slot->event.nr; i++)
+	for (int i = 0; rc == 0 && !slot->counts && i < slot->event.nr; i++)
 		rc = route_output(s, slot, &slot->event.fds[i], &want, err);
 	if (rc < 0) {
 		pev_session_remove(s, slot);
@@ -655,6 +659,18 @@ int pev_session_disable(struct pev_session *s)
 			first = rc;
 	}
 	return first;
+}
+
+int64_t pev_session_take_count(struct pev_session *s, struct pev_slot *slot)
+{
+	int64_t count = slot->counts && !slot->closed ? pev_event_count(&slot->event) : 0;
+	uint64_t more = (uint64_t)count - slot->counted;
+
+	if (count <= 0)
+		return count;
+	slot->counted = (uint64_t)count;
+	s->totals.records += more;
+	return (int64_t)more;
 }
 
 /* ---- waiting ---- */

@@ -127,6 +127,22 @@ function M.counts(callbacks)
   return false
 end
 
+--- True if the only use of the records is a count of all samples, without keys and conditions.
+function M.only_counts(callbacks)
+  if next(callbacks) ~= "sample" or next(callbacks, "sample") then return false end
+  local list = M.list(callbacks.sample)
+  local opts = #list == 1 and M.is_aggregator(list[1]) and M.options_of(list[1])
+  return opts and opts.word == "count" and not (opts.by[1] or opts.condition or opts.times)
+end
+
+--- True if one of the callbacks is a Lua function.
+function M.has_function(callbacks)
+  for _, callback in pairs(callbacks) do
+    if not M.is_sink(M.list(callback)[1]) then return true end
+  end
+  return false
+end
+
 -- Kinds that need no value, and kinds that do.
 local counting = { count = true, top = true }
 local valued = { sum = true, avg = true, min = true, max = true, stats = true, hist = true, linear = true,

@@ -28,8 +28,9 @@ Event.__tostring = function(self) return "event " .. self.name end
 
 -- Calls a verb of the core -> true | nil, message, errno
 local live_only = { period = true, filter = true, signal = true }
+local sampled_only = { period = true, signal = true }
 
-local ask_core
+local ask_core, take_records, open_slot
 function ask_core(self, verb, ...)
   if self.members then -- one declaration, several events
     for _, member in ipairs(self.members) do
@@ -42,6 +43,10 @@ function ask_core(self, verb, ...)
   if not opened then return nil, self.error or "the event is not open", E.EBADF end
   if self.session.replay and live_only[verb] then
     return nil, verb .. ": the events of a recording are as they were recorded", E.EOPNOTSUPP
+  end
+  if self.only_counts and sampled_only[verb] then
+    local taken, why, errno = take_records(self)
+    if not taken then return nil, why, errno end
   end
   local ok, what, code = opened[verb](opened, self.slot, ...)
   if ok then return true end
@@ -113,7 +118,10 @@ function event_methods:filter(text)
   if self.format then right, why, errno = filters.check(self.name, text, self.format) end
   if not right then return nil, why, errno end
   local ok, what, code = ask_core(self, "filter", text)
-  if ok then return true end
+  if ok then
+    self.own_filter = text
+    return true
+  end
   if is_told(self, code) then return nil, what, code end
   if self.built.aux_bytes then return nil, ("%s\n  %s"):format(what, ADDRESS_FILTER), code end
   return nil, explain.filter(self.name, text, code, self.format), code
@@ -161,7 +169,7 @@ local function with_condition(self, ev, built, asked)
 end
 
 local function set_filter(self, ev, built)
-  local asked = ev.decl.spec.filter
+  local asked = ev.own_filter or ev.decl.spec.filter
   local narrowed = with_condition(self, ev, built, asked)
   local filter = exclude_self(self, built, narrowed)
   if built.system == "sched" then self.core:keep_own(ev.slot) end
@@ -177,7 +185,10 @@ local function set_filter(self, ev, built)
     if filter ~= narrowed then self.core:keep_own(ev.slot) end -- of ours, only interrupts get here
     return true
   end
-  if not asked then return true end -- a filter of perfev's own: dispatch excludes its records
+  if not asked then -- a filter of perfev's own: dispatch excludes its records
+    if ev.only_counts and self.exclude_pid then return take_records(ev) end
+    return true
+  end
   if built.aux_bytes then
     return nil, ("%s: filter '%s': the kernel refuses it: %s (%s)\n  %s"):format(ev.name, asked,
       core.strerror(code), E[code] or what, ADDRESS_FILTER), code
@@ -205,11 +216,54 @@ local function takes_fields_only(self)
   return not (self.opts.record or self.takes_views)
 end
 
+-- The options with which a count of samples is a count of the event.
+local countable = {
+  sample = true, name = true, optional = true, many = true, disabled = true, filter = true, inherit = true,
+  type = true, config = true, period = true, sample_period = true, exclude_user = true, exclude_kernel = true,
+  exclude_hv = true, exclude_idle = true, exclude_host = true, exclude_guest = true,
+}
+
+-- True for events that write one sample each time. Those of the scheduler's statistics add up nanoseconds
+-- (__perf_count() in include/trace/events/sched.h).
+local function is_single(built)
+  local attr, found = built.attr, built.found
+  if attr.freq or attr.sample_period ~= 1 then return false end
+  if found.probe or attr.type == names.TYPE.breakpoint then return true end
+  if attr.type == names.TYPE.tracepoint then
+    return built.system ~= nil and not (built.system == "sched" and built.name:find("sched_stat_", 1, true))
+  end
+  return attr.type == names.TYPE.software and attr.config ~= names.CPU_CLOCK and attr.config ~= names.TASK_CLOCK
+    and attr.config ~= names.DUMMY and attr.config ~= names.BPF_OUTPUT
+end
+
+-- True if a Lua function of another event could see a count that is ahead of its record.
+local function has_function(session)
+  for _, ev in ipairs(session.events) do
+    if as_callback.has_function(ev.decl.callbacks) then return true end
+  end
+  return false
+end
+
+-- True if the kernel's count of the event is the same as the count of its records.
+local function can_only_count(self, ev, built)
+  local opts, decl = self.opts, ev.decl
+  if ev.takes_records or ev.is_grouped or ev.hidden or self.pulled or not takes_fields_only(self) then return false end
+  if opts.count or opts.overwrite or options.selects_comm(opts) or decl.condition or has_function(self)
+    or not as_callback.only_counts(decl.callbacks) then return false end
+  for name, value in pairs(built.spec) do
+    local is_empty = type(value) == "table" and next(value) == nil -- sample_bits of the event string
+    if not countable[name] and type(name) == "string" and not is_empty then return false end
+  end
+  -- Records of perfev's own must be left out, by a filter of the kernel, or be wanted.
+  local own = not self.exclude_pid or built.system == "sched" or exclude_self(self, built) ~= nil
+  return own and is_single(built)
+end
+
 local function add(self, ev, built, target, leader)
   local strings
   local is_narrow, opts = takes_fields_only(self), self.opts
   local no_time = is_narrow and not (opts.count or opts.overwrite or event.needs_order(ev.decl))
-  if no_time then self:_log(1, ev.name .. ": without time: its aggregators need no order") end
+  if no_time and not ev.only_counts then self:_log(1, ev.name .. ": without time: its aggregators need no order") end
   if built.format and not self.has_strings then
     strings, self.has_strings = tracefs.strings(), true
   end
@@ -221,7 +275,7 @@ local function add(self, ev, built, target, leader)
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
     no_task = not opts.record and not event.needs_task(ev.decl), no_cpu = is_narrow and ev.decl.reads ~= nil,
-    no_time = no_time or built.spec.time == false,
+    no_time = no_time or built.spec.time == false, no_records = ev.only_counts,
   }
 end
 
@@ -390,17 +444,8 @@ local function fits(self, ev, built)
   return check_recorded(self, ev, built)
 end
 
--- Opens one event -> true | nil, message, errno
-local function open_built(self, ev, built, leader)
-  if built.bind then
-    local bound, why, code = built.bind(self, built, ev)
-    if not bound then return nil, why, code end
-    ev.undo = built.undo
-  end
-  local fit, unfit, einval = fits(self, ev, built)
-  if not fit then return nil, unfit, einval end
-  note_clamped(self, ev, built)
-  note_sampled(self, ev, built)
+-- Opens the event's descriptors -> true | nil, message, errno
+function open_slot(self, ev, built, leader)
   local target, why, wrong = target_for(self, ev, built)
   if not target then return nil, why, wrong end
   local slot, what, errno, failed = add_somehow(self, ev, built, target, leader)
@@ -417,6 +462,38 @@ local function open_built(self, ev, built, leader)
   return set_filter(self, ev, built)
 end
 
+-- Opens an event that only counts again, so that it has records from here on.
+function take_records(ev)
+  local session = ev.session
+  local n, why, code = M.take_counts(session)
+  if not n then return nil, why, code end
+  local was_off = session.core:remove(ev.slot)
+  ev.only_counts, ev.takes_records = nil, true
+  local ok
+  ok, why, code = open_slot(session, ev, ev.built)
+  if not ok then return nil, why, code end
+  local waits = not session.running or ev.attr.enable_on_exec and not session.exec_done
+  if was_off or not waits then ok, why, code = ask_core(ev, was_off and "disable_event" or "enable_event") end
+  return ok and true or nil, why, code
+end
+
+-- Opens one event -> true | nil, message, errno
+local function open_built(self, ev, built, leader)
+  if built.bind then
+    local bound, why, code = built.bind(self, built, ev)
+    if not bound then return nil, why, code end
+    ev.undo = built.undo
+  end
+  local fit, unfit, einval = fits(self, ev, built)
+  if not fit then return nil, unfit, einval end
+  note_clamped(self, ev, built)
+  note_sampled(self, ev, built)
+  ev.only_counts = can_only_count(self, ev, built)
+  if ev.only_counts then self:_log(1, ev.name .. ": the kernel counts it; no records are written") end
+  self.has_counts = self.has_counts or ev.only_counts
+  return open_slot(self, ev, built, leader)
+end
+
 local function new_member(self, ev, built)
   local member = M.new(self, ev.decl, ev.hidden)
   member.name, member.of = built.name or ev.name, ev
@@ -429,7 +506,7 @@ local function open_group(self, ev, unit)
   local leader
   for _, built in ipairs(unit) do
     local member = new_member(self, ev, built)
-    member.group_name = unit.group_name
+    member.group_name, member.is_grouped = unit.group_name, unit.grouped
     local ok, why, code = open_built(self, member, built, leader)
     if not ok then return nil, why, code end
     if unit.grouped then leader = leader or member.slot end
@@ -565,6 +642,33 @@ function M.open(ev)
   if not ev.decl.spec.optional then return nil, why, code end
   ev.error = why
   self:_log(1, ("left out: %s"):format(why))
+  return true
+end
+
+--- Passes the counts of events without records to their aggregators.
+-- @treturn[1] integer  how many samples these would have been
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.take_counts(session)
+  if not session.has_counts then return 0 end
+  local n, what, code = session.core:take_counts()
+  if not n then return nil, explain.refusal(what, code), code end
+  session.delivered = session.delivered + n
+  return n
+end
+
+--- From here on all events have records: a Lua function that is called for records may see the counts.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.take_records(session)
+  for ev in M.each(session.events) do
+    local ok, why, code = true, nil, nil
+    if ev.only_counts then ok, why, code = take_records(ev) end
+    if not ok then return nil, why, code end
+  end
   return true
 end
 

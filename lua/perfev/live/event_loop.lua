@@ -3,6 +3,7 @@
 local callback = require "perfev.live.callback"
 local command = require "perfev.live.command"
 local explain = require "perfev.base.lazy_module" "perfev.event.explain_refusal"
+local opened = require "perfev.event.open_event"
 local recording = require "perfev.live.recording"
 local symbol = require "perfev.base.lazy_module" "perfev.symbol"
 
@@ -121,6 +122,11 @@ function M.keep_sampled_files(session)
   session.core:sampled(session.keep, session.kept)
 end
 
+local function take_counts(session)
+  local n, why = opened.take_counts(session)
+  if not n then session.failure, session.cut = why, true end
+end
+
 --- Delivers the records in the rings and returns their number. Sets session.cut if a callback stopped the session.
 -- @tparam session session
 -- @tparam string drain      "round", or "rest" at the end
@@ -135,6 +141,7 @@ function M.deliver(session, drain, max)
     M.keep_sampled_files(session)
   end
   recording.check_write(session, drain == "rest")
+  if drain == "rest" then take_counts(session) end
   if not n then
     session.failure, session.cut = explain.refusal(stopped, code), true
     return 0
@@ -158,6 +165,7 @@ function M.wait_and_handle(session, timeout_ms, take_records)
     return false
   end
   if take_records then take_records() end
+  if (ready.n > 0 or timeout_ms == 0) and not session.closed and not session:_is_forked() then take_counts(session) end
   if session.closed or session:_is_forked() then return true end
   M.call_handlers(session, table.unpack(ready, 1, ready.n))
   if polled then command.poll_status(session) end

@@ -70,6 +70,8 @@ function M.records(session, opts)
     if not ok then error(why, 2) end
   end
   if session.replay then session.replay:read_ahead() end
+  local all, why = opened.take_records(session) -- of a session that had started
+  if not all then error(why, 2) end
   session.core:begin(session.pulled and "round" or "round_all")
   session.looped = true
   local guard = setmetatable({}, { __close = function(_, raised)

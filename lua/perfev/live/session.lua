@@ -2,6 +2,7 @@
 -- C (perfev.core) takes a record from the ring to its callback. The files of this folder run once per session or once
 -- per wakeup: open_session, event_loop, command, recording, close_session.
 
+local as_callback = require "perfev.aggregate.as_callback"
 local close_session = require "perfev.live.close_session"
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
@@ -162,6 +163,7 @@ function Session:_declare(spec, level)
   if not self.core then return ev end
   local ok, why, code = opened.open(ev)
   if ok and self.recorder then self.recorder:add_events() end
+  if ok and as_callback.has_function(decl.callbacks) then ok, why, code = opened.take_records(self) end
   local waits = decl.spec.disabled or not self.running
   if ok and (ev.slot or ev.members) and not waits then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
@@ -334,6 +336,7 @@ function Session:dispatch(max)
   refuse_recursion(self, "dispatch")
   if self.finished then return 0, false end
   refuse_closed(self)
+  if max then opened.take_records(self) end -- a count has no limit
   local before = self.delivered
   if event_loop.deliver_once(self, 0, max) then
     local n = self.delivered - before

@@ -223,10 +223,15 @@ local function overflow(self, event)
   self:signal(number, { code = code, fd = event.fd })
 end
 
+-- An event without a period counts and writes no samples (is_sampling_event()).
+local function only_counts(event, type) return type == "sample" and event.attr.sample_period == 0 end
+
 --- Writes a record of that type for an enabled event; returns false if it was lost or the event is disabled.
+-- An event without a period counts a sample instead, and returns false.
 function Kernel:emit(event, type, fields)
   if not event.enabled or event.hup then return false end
   if type == "sample" then event.value = event.value + 1 end
+  if only_counts(event, type) then return false end
   local written = self:push(event, encoded(self, event, type, fields or {}))
   if type == "sample" then overflow(self, event) end
   return written
@@ -262,9 +267,10 @@ local function is_meant(self, event, wanted)
   return is_tracepoint(self, event, system, name)
 end
 
--- The events for which the kernel would write this record.
+-- The events for which the kernel would write this record, or count it.
 local function hears(self, event, record)
-  if event.closed or not event.ring or event.hup or not event.enabled then return false end
+  if event.closed or event.hup or not event.enabled then return false end
+  if not event.ring and not (record.event and only_counts(event, record.type)) then return false end
   local who = record.tid or record.pid
   if event.pid > 0 and who and who ~= event.pid and record.pid ~= event.pid and not event.attr.inherit then
     return false

@@ -102,12 +102,12 @@ static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t val
 	return pev_agg_add_integer(&self->all, key, value);
 }
 
-/* Adds nr values of 1 to an aggregator without columns. */
-static inline void l_agg_count(struct l_agg *self, uint32_t nr)
+/* Counts nr records by an aggregator without columns. */
+static inline void l_agg_count(struct l_agg *self, uint64_t nr)
 {
-	for (uint32_t i = 0; i < nr; i++)
-		self->no_memory += (self->deltas && pev_agg_count(&self->recent) < 0) ||
-				   pev_agg_count(&self->all) < 0;
+	if (nr && ((self->deltas && pev_agg_count(&self->recent, nr) < 0) ||
+		   pev_agg_count(&self->all, nr) < 0))
+		self->no_memory += nr;
 }
 
 /* Adds a value of 1 for each of nr keys that are one integer. */

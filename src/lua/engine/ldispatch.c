@@ -406,6 +406,14 @@ void l_dispatch_feed_sink(struct l_dispatch *d, uint32_t slot, struct l_sink *si
 	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
 }
 
+void l_dispatch_count(const struct l_dispatch *d, uint32_t slot, uint64_t nr)
+{
+	struct l_sink *sink = d->slots[slot].sinks[PERF_RECORD_SAMPLE];
+
+	for (; sink; sink = sink->next)
+		l_agg_count(sink->agg, nr);
+}
+
 uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
 			      const struct pev_source_record *from, uint32_t nr)
 {

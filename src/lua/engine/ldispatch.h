@@ -186,6 +186,9 @@ bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot,
  */
 bool l_dispatch_report_error(struct l_dispatch *d, uint32_t slot, uint32_t type);
 
+/* Counts nr samples by the aggregators of the slot, which have no columns. */
+void l_dispatch_count(const struct l_dispatch *d, uint32_t slot, uint64_t nr);
+
 void l_dispatch_feed_sink(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
 			  const struct pev_record *rec);
 

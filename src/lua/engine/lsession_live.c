@@ -122,7 +122,7 @@ static int listen(struct l_session *self, const struct pev_slot *slot,
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
  * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, no_task=,
- * no_cpu=, no_time=}
+ * no_cpu=, no_time=, no_records=}
  * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
@@ -161,6 +161,7 @@ static int l_session_add(lua_State *L)
 	want.no_task = l_option_bool(L, 2, "no_task");
 	want.no_cpu = l_option_bool(L, 2, "no_cpu");
 	want.no_time = l_option_bool(L, 2, "no_time");
+	want.no_records = l_option_bool(L, 2, "no_records");
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);
@@ -178,16 +179,45 @@ static int l_session_add(lua_State *L)
 	return 1;
 }
 
-/* s:remove(slot): stops the event for good */
+/* s:remove(slot) -> whether it was switched off: stops the event for good */
 static int l_session_remove(lua_State *L)
 {
 	struct l_session *self = l_session_check(L);
-	uint32_t slot = l_session_check_slot(L, self, 2);
+	uint32_t index = l_session_check_slot(L, self, 2);
+	struct pev_slot *slot = self->file ? NULL : pev_session_slot(self->s, index);
 
-	if (!self->file)
-		pev_session_remove(self->s, pev_session_slot(self->s, slot));
-	pev_engine_want(&self->engine, slot, 0, true);
-	return 0;
+	lua_pushboolean(L, slot && slot->off);
+	if (slot)
+		pev_session_remove(self->s, slot);
+	pev_engine_want(&self->engine, index, 0, true);
+	return 1;
+}
+
+/*
+ * s:take_counts() -> their sum | nil, message, errno: passes what the events without records have
+ * counted since the last call to their aggregators
+ */
+static int l_session_take_counts(lua_State *L)
+{
+	struct l_session *self = l_session_check_live(L);
+	int64_t all = 0, more = 0;
+	struct pev_err err;
+
+	for (uint32_t i = 0; more >= 0 && i < pev_session_slots(self->s); i++) {
+		struct pev_slot *slot = pev_session_slot(self->s, i);
+
+		more = pev_session_take_count(self->s, slot);
+		if (more < 0)
+			pev_fail(&err, (int)more, "cannot read %s", slot->event.name);
+		else
+			l_dispatch_count(&self->d, i, (uint64_t)more);
+		all += more;
+	}
+	if (more < 0)
+		return l_result(L, (int)more, &err);
+	self->delivered += (uint64_t)all;
+	lua_pushinteger(L, all);
+	return 1;
 }
 
 /* s:filter(slot, text) -> 0 | nil, message, errno */
@@ -419,6 +449,7 @@ static int l_session_slots(lua_State *L)
 const luaL_Reg l_session_live_methods[] = {
 	{ "add", l_session_add },
 	{ "remove", l_session_remove },
+	{ "take_counts", l_session_take_counts },
 	{ "filter", l_session_filter },
 	{ "keep_own", l_session_keep_own },
 	{ "period", l_session_period },
