@@ -382,20 +382,20 @@ local function command_status()
   return ended and (ended.exit or ended.signal and 128 + ended.signal)
 end
 
-local function say_closing(why)
+local function say_summary(why)
   local s = run.session
   if run.opts.quiet or not (s and s.started) then return end
   local totals = s:totals()
   if why and totals.records == 0 then return end -- the run failed before its first record
   if not run.recording then
-    for _, line in ipairs(message.closing(totals, native.cpu_time(), run.opts.input)) do message.say(line) end
+    for _, line in ipairs(message.summary_lines(totals, native.cpu_time(), run.opts.input)) do message.say(line) end
     local beyond = message.beyond_memory(totals, memory_shortage.stacks)
     if beyond then message.say(beyond) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
     if gone then message.say(gone) end
     if s.hint then message.say(s.hint) end
   end
-  if s.recorded then message.say(require("perfl.verb.record").closing(s.recorded, totals)) end
+  if s.recorded then message.say(require("perfl.verb.record").summary_line(s.recorded, totals)) end
   if not run.recording then return end
   if totals.lost > 0 then message.say(message.lost(totals)) end
   local faults = message.faults(totals)
@@ -436,7 +436,7 @@ local function outcome(why)
   if why then message.say(number and why:match("^[^\n]*") or message.trimmed(why) .. unknown_name_hint(why)) end
   if broken then message.say(broken) end
   if run.status then return broken_status or run.status end
-  if run.opts then say_closing(why) end
+  if run.opts then say_summary(why) end
   if number then return 128 + number, number end
   if why then return failed_status() end
   return broken_status or is_incomplete() and FAILED or has_lost() and LOST or command_status() or 0

@@ -240,7 +240,7 @@ end
 -- @tparam number cpu_time  seconds
 -- @tparam ?string input    the recording that was read
 -- @treturn {string,...}
-function M.closing(totals, cpu_time, input)
+function M.summary_lines(totals, cpu_time, input)
   local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(totals.delivered),
     M.grouped(totals.lost), M.grouped(totals.late), cost_text(totals.delivered, cpu_time)) }
   if totals.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(totals) end

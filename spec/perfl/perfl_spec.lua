@@ -394,31 +394,32 @@ describe("the summary line", function()
 
   it("explains late records unless a line on losses does, and gives a remedy", function()
     assert.same({ "late records arrived after newer ones: a ring that is three quarters full is read before its turn\n"
-      .. "try: a larger ring (-m 8M; now 2M)" }, { report.closing(stats { late = 3 }, 0)[2] })
-    assert.equal(2, #report.closing(stats { late = 3, lost = 1 }, 0))
-    assert.equal(1, #report.closing(stats { late = 3 }, 0, "perf.data"))
+      .. "try: a larger ring (-m 8M; now 2M)" }, { report.summary_lines(stats { late = 3 }, 0)[2] })
+    assert.equal(2, #report.summary_lines(stats { late = 3, lost = 1 }, 0))
+    assert.equal(1, #report.summary_lines(stats { late = 3 }, 0, "perf.data"))
     assert.equal("2 records of unknown events (their ids are damaged)",
-      report.closing(stats { unknown_id = 2 }, 0)[2])
+      report.summary_lines(stats { unknown_id = 2 }, 0)[2])
   end)
 
   it("contains records, losses, late records and the CPU time", function()
     assert.same({ "1,234 records, 0 lost, 0 late, 0.012 s of CPU" },
-      report.closing(stats {}, 0.0123))
+      report.summary_lines(stats {}, 0.0123))
   end)
 
   it("adds the CPU time per record for 10,000 records or more", function()
     assert.same({ "10,000 records, 0 lost, 0 late, 0.012 s of CPU (1,230 ns a record)" },
-      report.closing(stats { delivered = 10000 }, 0.0123))
-    assert.same({ "9,999 records, 0 lost, 0 late, 0.012 s of CPU" }, report.closing(stats { delivered = 9999 }, 0.0123))
+      report.summary_lines(stats { delivered = 10000 }, 0.0123))
+    assert.same({ "9,999 records, 0 lost, 0 late, 0.012 s of CPU" },
+      report.summary_lines(stats { delivered = 9999 }, 0.0123))
   end)
 
   it("gives a remedy for lost records", function()
-    local lines = report.closing(stats { lost = 5 }, 0)
+    local lines = report.summary_lines(stats { lost = 5 }, 0)
     assert.is_truthy(lines[2]:find("-m 8M; now 2M", 1, true), lines[2])
   end)
 
   it("adds failed callbacks and malformed records", function()
-    local lines = report.closing(stats { malformed = 2, callback_errors = 1000 }, 0)
+    local lines = report.summary_lines(stats { malformed = 2, callback_errors = 1000 }, 0)
     assert.equal("1,000 failed callbacks, 2 malformed records", lines[2])
   end)
 end)
@@ -487,7 +488,7 @@ package.loaded["perfev.probe.tracefs_probes"] = { sweep_once = function() end }
 package.loaded["perfev.aggregate.aggregator"] = { unread = function() return {} end }
 package.loaded["perfl.verb.record"] = {
   parse = function() return { verbose = 0, all_cpus = true }, P.event end,
-  closing = function() return play.recorded end,
+  summary_line = function() return play.recorded end,
 }
 require "argparse" -- as perfl carries it
 require "perfl.other_tools"

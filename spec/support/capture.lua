@@ -20,14 +20,14 @@ local folder = assert(arg[1], "usage: capture.lua FOLDER [NAME...]")
 local only = {}
 for i = 2, #arg do only[arg[i]] = true end
 
-local function shell(command)
+local function read_command(command)
   local pipe = assert(io.popen(command))
   local text = pipe:read("a")
   pipe:close()
   return (text:gsub("%s+$", ""))
 end
 
-local KERNEL, MACHINE = shell "uname -r", shell "uname -m"
+local KERNEL, MACHINE = read_command "uname -r", read_command "uname -m"
 
 -- ---- rings ----
 
@@ -43,7 +43,7 @@ end
 local HEAD, TAIL = 1024, 1032
 
 -- Reads all unread records and frees their space -> list of the records' bytes.
-local function drain(ring)
+local function read_records(ring)
   local m, out = ring.memory, {}
   local head, tail = m:u64(HEAD), m:u64(TAIL)
   local function at(from, len)
@@ -68,8 +68,8 @@ end
 -- ---- workloads ----
 
 local function on_cpu(...) return { "taskset", "-c", tostring(CPU), ... } end
-local function sh(text) return on_cpu("sh", "-c", text) end
-local function python(text) return on_cpu("python3", "-c", text) end
+local function shell_command(text) return on_cpu("sh", "-c", text) end
+local function python_command(text) return on_cpu("python3", "-c", text) end
 
 -- ---- fixtures ----
 
@@ -87,7 +87,7 @@ local function quoted(text)
   return '"' .. text:gsub('[%c"\\\x7f-\xff]', function(c) return ("\\x%02x"):format(c:byte()) end) .. '"'
 end
 
-local function literal(value, indent)
+local function lua_literal(value, indent)
   if math.type(value) == "integer" and (value > 0xfffff or value < -0xfffff) then return ("0x%x"):format(value) end
   if type(value) == "string" then
     local parts = {}
@@ -103,7 +103,7 @@ local function literal(value, indent)
   end)
   local inner, out, width = indent .. "  ", {}, 0
   for i, key in ipairs(keys) do
-    local text = literal(value[key], inner)
+    local text = lua_literal(value[key], inner)
     if type(key) == "string" then
       text = (key:find "^[%a_][%w_]*$" and key or ('["%s"]'):format(key)) .. " = " .. text
     elseif key ~= i then
@@ -127,13 +127,13 @@ local function literal(value, indent)
 end
 
 -- Splits a long string where Lua allows it.
-local function wrapped(name, text)
+local function split_string(name, text)
   local out = {}
   for i = 1, #text, 88 do out[#out + 1] = '"' .. text:sub(i, i + 87) .. '"' end
   return ("  %s = %s,"):format(name, table.concat(out, "\n    .. "))
 end
 
-local function save(case, attr, bytes, t)
+local function write_case(case, attr, bytes, t)
   local file = assert(io.open(("%s/%s.lua"):format(folder, case.name), "w"))
   local expect = {}
   for key, value in pairs(t) do
@@ -141,9 +141,10 @@ local function save(case, attr, bytes, t)
     if not dull and not (key == "sample_id" and next(value) == nil) then expect[key] = value end
   end
   file:write(("-- Captured on Linux %s, %s, by spec/support/capture.lua.\nreturn {\n"):format(KERNEL, MACHINE),
-    wrapped("what", case.what), "\n", wrapped("made_by", case.made_by), "\n",
+    split_string("what", case.what), "\n", split_string("made_by", case.made_by), "\n",
     ('  endian = "little", arch = "%s",\n'):format(MACHINE),
-    "  attr = [[\n", hex(attr), "\n  ]],\n  bytes = [[\n", hex(bytes), "\n  ]],\n  expect = ", literal(expect, "  "),
+    "  attr = [[\n", hex(attr), "\n  ]],\n  bytes = [[\n", hex(bytes), "\n  ]],\n  expect = ",
+    lua_literal(expect, "  "),
     ",\n}\n")
   file:close()
 end
@@ -152,12 +153,12 @@ end
 
 local failed = 0
 
-local function tell(case, text)
+local function print_result(case, text)
   io.stderr:write(("%-24s %s\n"):format(case.name, text))
 end
 
 -- Returns the first record of the type for which `holds` is true.
-local function pick(case, ring, records, pid)
+local function save_match(case, ring, records, pid)
   local decoder = assert(perfev.decoder { attr = ring.attr, endian = "little", arch = MACHINE })
   local seen = {}
   for _, bytes in ipairs(records) do
@@ -165,18 +166,18 @@ local function pick(case, ring, records, pid)
     if not t then error(why) end
     seen[t.type] = (seen[t.type] or 0) + 1
     if t.type == case.type and (not case.holds or case.holds(t, pid)) then
-      save(case, ring.attr, bytes, t)
-      return tell(case, ("%d bytes"):format(#bytes))
+      write_case(case, ring.attr, bytes, t)
+      return print_result(case, ("%d bytes"):format(#bytes))
     end
   end
   failed = failed + 1
-  tell(case, "NOTHING; seen: " .. literal(seen, ""))
+  print_result(case, "NOTHING; seen: " .. lua_literal(seen, ""))
 end
 
 -- Opens case.events for the child (or its CPU), runs it, and picks from the last event's ring.
 local function capture(case)
   if next(only) and not only[case.name] then return end
-  local child = assert(core.spawn(case.run or sh "true", 0))
+  local child = assert(core.spawn(case.run or shell_command "true", 0))
   local pid = child:pid()
   local rings = {}
   for i, fields in ipairs(case.events) do
@@ -187,7 +188,7 @@ local function capture(case)
     if not ring then
       failed = failed + 1
       child:close()
-      return tell(case, why)
+      return print_result(case, why)
     end
     rings[i] = ring
   end
@@ -195,11 +196,11 @@ local function capture(case)
   assert(child:release())
   if case.meanwhile then records = case.meanwhile(ring, pid) end
   child:reap(true)
-  for _, bytes in ipairs(drain(ring)) do records[#records + 1] = bytes end
-  local ok, why = pcall(pick, case, ring, records, pid)
+  for _, bytes in ipairs(read_records(ring)) do records[#records + 1] = bytes end
+  local ok, why = pcall(save_match, case, ring, records, pid)
   if not ok then
     failed = failed + 1
-    tell(case, why)
+    print_result(case, why)
   end
   for _, one in ipairs(rings) do close(one) end
 end
@@ -223,42 +224,42 @@ capture { name = "comm_exec", type = "comm", what = "COMM by an exec",
   holds = function(t, pid) return t.comm == "true" and t.exec and t.pid == pid and t.sample_id.tid == pid end }
 
 capture { name = "comm_set", type = "comm", what = "COMM by a thread that names itself, without a trailer",
-  made_by = "printf kid > /proc/self/comm", run = sh "printf kid > /proc/$$/comm; true",
+  made_by = "printf kid > /proc/self/comm", run = shell_command "printf kid > /proc/$$/comm; true",
   events = { dummy { comm = true, sample_id_all = false, sample_type = { "tid" } } },
   holds = function(t, pid) return t.comm == "kid" and not t.exec and t.pid == pid end }
 
 local TASK = { task = true, inherit = true, sample_type = { "tid", "time", "cpu" } }
 
 capture { name = "fork_process", type = "fork", what = "FORK of a process",
-  made_by = "sh runs true in a child", run = sh "true | true; true", events = { dummy(TASK) },
+  made_by = "sh runs true in a child", run = shell_command "true | true; true", events = { dummy(TASK) },
   holds = function(t, pid) return t.ppid == pid and t.ptid == pid and t.pid == t.tid and t.sample_id.pid == pid end }
 
 capture { name = "fork_thread", type = "fork", what = "FORK of a thread: its pid is its parent's",
   made_by = "pthread_create in python", events = { dummy(TASK) },
-  run = python "import threading; t = threading.Thread(target=lambda: 0); t.start(); t.join()",
+  run = python_command "import threading; t = threading.Thread(target=lambda: 0); t.start(); t.join()",
   holds = function(t, pid) return t.pid == pid and t.ppid == pid and t.ptid == pid and t.tid ~= pid end }
 
 capture { name = "exit_child", type = "exit", what = "EXIT of a child: ppid and ptid are its parent's process",
-  made_by = "a child of sh ends", run = sh "true | true; true", events = { dummy(TASK) },
+  made_by = "a child of sh ends", run = shell_command "true | true; true", events = { dummy(TASK) },
   holds = function(t, pid) return t.ppid == pid and t.ptid == pid and t.pid ~= pid end }
 
 local READ_ALL = { "total_time_enabled", "total_time_running", "id", "lost" }
 local READ_GROUP = { "total_time_enabled", "total_time_running", "id", "group", "lost" }
 
 capture { name = "read_single", type = "read", what = "READ with all but GROUP",
-  made_by = "inherit_stat: a child of sh ends", run = sh "true | true; true",
+  made_by = "inherit_stat: a child of sh ends", run = shell_command "true | true; true",
   events = { software(2, { inherit = true, inherit_stat = true, task = true, read_format = READ_ALL,
     sample_type = { "tid", "identifier" } }) },
   holds = function(t, pid) return t.pid ~= pid and t.read.value > 0 and t.read.id == t.identifier and t.read.lost == 0
     and t.read.time_enabled >= t.read.time_running end }
 
 capture { name = "read_plain", type = "read", what = "READ of a value alone, without a trailer",
-  made_by = "inherit_stat: a child of sh ends", run = sh "true | true; true",
+  made_by = "inherit_stat: a child of sh ends", run = shell_command "true | true; true",
   events = { software(2, { inherit = true, inherit_stat = true, task = true, sample_id_all = false }) },
   holds = function(t, pid) return t.pid ~= pid and t.read.value > 0 and t.size == 24 end }
 
 capture { name = "read_group", type = "read", group = true, what = "READ in the group's form",
-  made_by = "inherit_stat: a child of sh ends, in a group of two", run = sh "true | true; true",
+  made_by = "inherit_stat: a child of sh ends, in a group of two", run = shell_command "true | true; true",
   events = {
     software(2, { inherit = true, inherit_stat = true, task = true, read_format = READ_GROUP,
       sample_type = { "tid", "identifier" } }),
@@ -272,7 +273,7 @@ local function sample_of(field, what, also, holds, run)
   local fields = { sample_type = { field }, sample_id_all = false }
   for name, value in pairs(also or {}) do fields[name] = value end
   capture { name = "sample_" .. field, type = "sample", what = "SAMPLE of " .. what .. " alone",
-    made_by = "a page fault of sh", run = run or sh "true", events = { faults(fields) }, holds = holds }
+    made_by = "a page fault of sh", run = run or shell_command "true", events = { faults(fields) }, holds = holds }
 end
 
 sample_of("identifier", "IDENTIFIER", {}, function(t) return t.size == 16 and t.identifier > 0 end)
@@ -321,7 +322,7 @@ capture { name = "sample_read_group", type = "sample", group = true, what = "SAM
 local SYS_ENTER = "/sys/kernel/tracing/events/syscalls/sys_enter_exit_group/id"
 capture { name = "sample_tracepoint", type = "sample", what = "SAMPLE of a tracepoint: RAW with data",
   made_by = "sh calls exit_group",
-  events = { { type = 2, config = math.tointeger(tonumber(shell("cat " .. SYS_ENTER))), sample_period = 1,
+  events = { { type = 2, config = math.tointeger(tonumber(read_command("cat " .. SYS_ENTER))), sample_period = 1,
     sample_type = { "tid", "raw" } } },
   holds = function(t, pid) return string.unpack("=i4", t.raw, 5) == pid and #t.raw % 8 == 4 end }
 
@@ -348,7 +349,7 @@ local MMAP2 = { mmap = true, mmap2 = true, sample_type = { "tid", "identifier" }
 capture { name = "mmap2_inode", type = "mmap2", what = "MMAP2 with the file's inode",
   made_by = "ld.so maps libc to execute it", events = { dummy(MMAP2) },
   holds = function(t) return t.filename:find "libc" and not t.build_id_form
-    and t.ino == math.tointeger(tonumber(shell("stat -Lc %i " .. t.filename))) end }
+    and t.ino == math.tointeger(tonumber(read_command("stat -Lc %i " .. t.filename))) end }
 
 local BUILD_ID = { mmap = true, mmap2 = true, build_id = true, sample_type = { "tid", "identifier" } }
 capture { name = "mmap2_build_id", type = "mmap2", what = "MMAP2 with a build id",
@@ -366,17 +367,17 @@ capture { name = "mmap2_leaked_bit", type = "mmap2",
   -- the newest event comes first on the kernel's list
   events = { dummy { mmap = true, mmap2 = true, sample_type = { "tid", "identifier" } }, dummy(BUILD_ID) }, ring = 1,
   holds = function(t) return t.filename:find "libc" and t.misc & 0x4000 ~= 0 and not t.build_id_form
-    and t.ino == math.tointeger(tonumber(shell("stat -Lc %i " .. t.filename))) end }
+    and t.ino == math.tointeger(tonumber(read_command("stat -Lc %i " .. t.filename))) end }
 
 capture { name = "lost", type = "lost", pages = 1, what = "LOST, before the record that there was room for",
   made_by = "a ring of one page, full of page faults, read while they go on",
-  run = sh "i=0; while [ $i -lt 200 ]; do i=$((i+1)); ls > /dev/null; done",
+  run = shell_command "i=0; while [ $i -lt 200 ]; do i=$((i+1)); ls > /dev/null; done",
   events = { faults { inherit = true, sample_type = { "ip", "tid", "identifier" } } },
   meanwhile = function(ring)
     local all = {}
     for _ = 1, 20 do
-      shell "sleep 0.02"
-      for _, bytes in ipairs(drain(ring)) do all[#all + 1] = bytes end
+      read_command "sleep 0.02"
+      for _, bytes in ipairs(read_records(ring)) do all[#all + 1] = bytes end
     end
     return all
   end,
@@ -409,11 +410,11 @@ capture { name = "namespaces", type = "namespaces", what = "NAMESPACES, all seve
     local nr = 0
     for _ in pairs(t.namespaces) do nr = nr + 1 end
     return t.pid == pid and nr == 7 and
-      t.namespaces.net.inode == math.tointeger(tonumber(shell("stat -Lc %i /proc/self/ns/net")))
+      t.namespaces.net.inode == math.tointeger(tonumber(read_command("stat -Lc %i /proc/self/ns/net")))
   end }
 
 -- a socket filter that returns 0, loaded with bpf(2) directly
-local BPF = python [[
+local BPF = python_command [[
 import ctypes, struct, os
 code = ctypes.create_string_buffer(bytes.fromhex("b700000000000000" "9500000000000000"))
 gpl = ctypes.create_string_buffer(b"GPL")
@@ -422,26 +423,26 @@ libc = ctypes.CDLL(None, use_errno=True)
 fd = libc.syscall(321, 5, ctypes.create_string_buffer(attr + bytes(64)), 128)
 assert fd >= 0, os.strerror(ctypes.get_errno())
 os.close(fd)]]
-local function bpf(name, what, type, made_by, holds)
+local function add_bpf_case(name, what, type, made_by, holds)
   capture { name = name, type = type, cpu_wide = true, what = what, made_by = made_by, run = BPF,
     events = { dummy { ksymbol = true, bpf_event = true, sample_type = { "time", "identifier" } } },
     -- the kernel frees the program after a grace period
-    meanwhile = function() shell "sleep 0.5" return {} end, holds = holds }
+    meanwhile = function() read_command "sleep 0.5" return {} end, holds = holds }
 end
-bpf("ksymbol_register", "KSYMBOL of a BPF program", "ksymbol", "bpf(BPF_PROG_LOAD) of a program named perfev",
+add_bpf_case("ksymbol_register", "KSYMBOL of a BPF program", "ksymbol", "bpf(BPF_PROG_LOAD) of a program named perfev",
   function(t) return t.name:find "^bpf_prog_%x+_perfev$" and t.ksym_type == 1 and t.flags == 0 end)
-bpf("ksymbol_unregister", "KSYMBOL of a BPF program that goes", "ksymbol", "its last descriptor is closed",
+add_bpf_case("ksymbol_unregister", "KSYMBOL of a BPF program that goes", "ksymbol", "its last descriptor is closed",
   function(t) return t.name:find "^bpf_prog_%x+_perfev$" and t.flags == 1 end)
-bpf("bpf_event_load", "BPF_EVENT, load", "bpf_event", "bpf(BPF_PROG_LOAD)",
+add_bpf_case("bpf_event_load", "BPF_EVENT, load", "bpf_event", "bpf(BPF_PROG_LOAD)",
   function(t) return t.bpf_type == 1 and t.id > 0 and #t.tag == 8 end)
-bpf("bpf_event_unload", "BPF_EVENT, unload", "bpf_event", "its last descriptor is closed",
+add_bpf_case("bpf_event_unload", "BPF_EVENT, unload", "bpf_event", "its last descriptor is closed",
   function(t) return t.bpf_type == 2 and #t.tag == 8 end)
 
-local cgroups = shell "findmnt -nt cgroup2 -o TARGET | head -1"
+local cgroups = read_command "findmnt -nt cgroup2 -o TARGET | head -1"
 local mounted = cgroups == ""
 if mounted then
-  cgroups = shell "mktemp -d"
-  shell("mount -t cgroup2 none " .. cgroups)
+  cgroups = read_command "mktemp -d"
+  read_command("mount -t cgroup2 none " .. cgroups)
 end
 -- With comm: an event that sets only cgroup is not added to the list of side-band events
 -- (is_sb_event() in kernel/events/core.c; seen on 6.18).
@@ -449,22 +450,22 @@ capture { name = "cgroup", type = "cgroup", cpu_wide = true, what = "CGROUP", ma
   run = on_cpu("mkdir", cgroups .. "/perfev-capture"),
   events = { dummy { cgroup = true, comm = true, sample_type = { "tid", "identifier" } } },
   holds = function(t, pid) return t.path == "/perfev-capture" and t.sample_id.pid == pid
-    and t.id == math.tointeger(tonumber(shell(("stat -c %%i %s/perfev-capture"):format(cgroups)))) end }
-shell(("rmdir %s/perfev-capture 2>/dev/null"):format(cgroups))
-if mounted then shell(("umount %s && rmdir %s"):format(cgroups, cgroups)) end
+    and t.id == math.tointeger(tonumber(read_command(("stat -c %%i %s/perfev-capture"):format(cgroups)))) end }
+read_command(("rmdir %s/perfev-capture 2>/dev/null"):format(cgroups))
+if mounted then read_command(("umount %s && rmdir %s"):format(cgroups, cgroups)) end
 
 -- More samples in one tick than the lowered limit.
 local RATE = "/proc/sys/kernel/perf_event_max_sample_rate"
-local rate = shell("cat " .. RATE)
-shell(("echo 1000 > %s 2>/dev/null"):format(RATE))
+local rate = read_command("cat " .. RATE)
+read_command(("echo 1000 > %s 2>/dev/null"):format(RATE))
 for _, name in ipairs { "throttle", "unthrottle" } do
   capture { name = name, type = name, what = name:upper(),
     made_by = "cpu-clock every 20 us, with perf_event_max_sample_rate at 1000",
-    run = sh "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done",
+    run = shell_command "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done",
     events = { { type = 1, config = 0, sample_period = 20000, sample_id_all = true,
       sample_type = { "tid", "time", "identifier" } } },
     holds = function(t, pid) return t.id == t.identifier and t.stream_id > 0 and t.sample_id.pid == pid end }
 end
-shell(("echo %s > %s 2>/dev/null"):format(rate, RATE))
+read_command(("echo %s > %s 2>/dev/null"):format(rate, RATE))
 
 os.exit(failed == 0)

@@ -11,8 +11,9 @@ local refusals = require "spec.support.refusals"
 local sim = require "perfev.sim"
 
 local ways, NOTHING = refusals.ways, refusals.NOTHING
-local on, opening, counting, named = ways.on, ways.opening, ways.counting, ways.named
-local on_arm64, release, refusing, status = ways.on_arm64, ways.release, ways.refusing, ways.status
+local on_kernel, open_events, open_counter = ways.on_kernel, ways.open_events, ways.open_counter
+local open_on_arm64, release, refuse_opens = ways.open_on_arm64, ways.release, ways.refuse_opens
+local open_named, set_status = ways.open_named, ways.set_status
 local TASK, clock = 42, "cpu-clock"
 local function nothing() end
 
@@ -69,7 +70,7 @@ local by_setcap = done("sudo setcap (%S+)=ep %$%(command %-v perfl%)", function(
   local caps = 0
   for name in names:gmatch "[^,]+" do caps = caps | 1 << assert(CAP_NUMBERS[name], name) end
   return function(k)
-    status(k, ("%016x"):format(caps))
+    set_status(k, ("%016x"):format(caps))
     k.capabilities = caps
     k.privileged = true
   end
@@ -77,13 +78,13 @@ end)
 
 local function as_root(k)
   k.uid, k.privileged = 0, true
-  status(k, ALL_CAPS)
+  set_status(k, ALL_CAPS)
 end
 
 -- Runs "perfl list ..." on that machine: it prints something.
 local function lists(world, change)
   return take("try: perfl list([^\n]*)", function(rest)
-    return on(world, function()
+    return on_kernel(world, function()
       local words, written = {}, {}
       for word in rest:gmatch "[^%s']+" do words[#words + 1] = word end
       local out = io.write
@@ -110,7 +111,7 @@ end
 
 -- Replays that recording from its first record to its last.
 local function replaying(opts)
-  return on("vm", function()
+  return on_kernel("vm", function()
     local s = perfev.session(opts)
     s:event { "page-faults", sample = nothing }
     return s:run()
@@ -122,7 +123,7 @@ local PS = "ps(1) is not perfev's; spec/live/errors_spec.lua runs it"
 
 local function libc_with(name)
   return function(k)
-    ways.programs(k)
+    ways.add_programs(k)
     k.files[LIBC] = elf.file { functions = { { name, 0x400010, 8 } }, offset = 0, vaddr = 0x400000, length = 0x100 }
   end
 end
@@ -132,47 +133,47 @@ end
 local rows = {}
 
 rows["Names"] = {
-  ["a software event misspelt"] = each(near(named), lists "vm"),
-  ["a tracepoint misspelt"] = take("try: ([^\n]+)", named),
-  ["a tracepoint's system misspelt"] = take("try: ([^\n]+)", named),
+  ["a software event misspelt"] = each(near(open_named), lists "vm"),
+  ["a tracepoint misspelt"] = take("try: ([^\n]+)", open_named),
+  ["a tracepoint's system misspelt"] = take("try: ([^\n]+)", open_named),
   ["a function where a tracepoint is expected"] = each(lists "vm", take("(uprobe:%S+)", function(text)
-    return named(text, "vm", libc_with "malloc")
+    return open_named(text, "vm", libc_with "malloc")
   end)),
-  ["a tracepoint's name that would lead elsewhere"] = take("such as (%S+)", named),
-  ["a hardware event misspelt"] = near(function(name) return named(name, "amd") end),
-  ["a cache event misspelt"] = near(function(name) return named(name, "amd") end),
-  ["a PMU misspelt"] = near(function(pmu) return named(pmu .. "/event=0x3c/", "intel_hybrid") end),
+  ["a tracepoint's name that would lead elsewhere"] = take("such as (%S+)", open_named),
+  ["a hardware event misspelt"] = near(function(name) return open_named(name, "amd") end),
+  ["a cache event misspelt"] = near(function(name) return open_named(name, "amd") end),
+  ["a PMU misspelt"] = near(function(pmu) return open_named(pmu .. "/event=0x3c/", "intel_hybrid") end),
   ["a PMU's field misspelt"] = near(function(field)
-    return named(("cpu_core/%s=0x3c/"):format(field), "intel_hybrid")
+    return open_named(("cpu_core/%s=0x3c/"):format(field), "intel_hybrid")
   end),
   ["a value that a PMU's field cannot hold"] = take("at most (0x%x+)", function(most)
-    return named(("cpu_core/event=%s/"):format(most), "intel_hybrid")
+    return open_named(("cpu_core/event=%s/"):format(most), "intel_hybrid")
   end),
   ["a term whose value is not a number"] = take("try: (period=)NUMBER", function(term)
-    return named(("cpu_core/event=0x3c,%s1000/"):format(term), "intel_hybrid")
+    return open_named(("cpu_core/event=0x3c,%s1000/"):format(term), "intel_hybrid")
   end),
   ["a modifier that there is not"] = take("try: (%l) ", function(letter)
-    return named("cycles:" .. letter, "amd")
+    return open_named("cycles:" .. letter, "amd")
   end),
   ["a brace that is not closed"] = take("try: a (}) after", function(brace)
-    return named("{cycles,instructions" .. brace, "amd")
+    return open_named("{cycles,instructions" .. brace, "amd")
   end),
   ["a slash that is not closed"] = instead("try: a slash after the last term",
-    named("cpu_core/event=0x3c/", "intel_hybrid")),
+    open_named("cpu_core/event=0x3c/", "intel_hybrid")),
   ["alternatives that are all missing"] = lists "vm",
-  ["an option of an event misspelt"] = near(function(name) return opening("vm", { clock, [name] = nothing }) end),
-  ["a bit of a field misspelt"] = near(function(bit) return opening("vm", { clock, sample_type = { bit } }) end),
+  ["an option of an event misspelt"] = near(function(name) return open_events("vm", { clock, [name] = nothing }) end),
+  ["a bit of a field misspelt"] = near(function(bit) return open_events("vm", { clock, sample_type = { bit } }) end),
   ["a field beyond its width"] = take("must be 0 to (%d+)", function(most)
-    return opening("vm", { clock, callchain = true, sample_max_stack = tonumber(most) }, nil,
+    return open_events("vm", { clock, callchain = true, sample_max_stack = tonumber(most) }, nil,
       sysctl("kernel.perf_event_max_stack", most))
   end),
   ["a callback that is not a function"] = instead("sample must be a function",
-    opening("vm", { clock, sample = nothing })),
+    open_events("vm", { clock, sample = nothing })),
   ["period and frequency at once"] = each(instead("one of them",
-    opening("vm", { clock, period = 1000 })), instead("one of them", opening("vm", { clock, freq = 99 }))),
-  ["an option of a session misspelt"] = near(function(name) return opening("vm", { clock }, { [name] = "1s" }) end),
+    open_events("vm", { clock, period = 1000 })), instead("one of them", open_events("vm", { clock, freq = 99 }))),
+  ["an option of a session misspelt"] = near(function(name) return open_events("vm", { clock }, { [name] = "1s" }) end),
   ["an unknown clock"] = take("clock must be one of ([%w_, ]+), not", function(names)
-    return on("vm", function()
+    return on_kernel("vm", function()
       for name in names:gmatch "[%w_]+" do
         local s = perfev.session { tid = TASK, clock = name }
         s:event { clock }
@@ -184,14 +185,16 @@ rows["Names"] = {
     end)
   end),
   ["a signal misspelt"] = near(function(name)
-    return on("vm", function() perfev.session({}):signal(name, nothing) end)
+    return on_kernel("vm", function() perfev.session({}):signal(name, nothing) end)
   end),
-  ["an option of a counter misspelt"] = near(function(name) return counting("vm", { "task-clock", [name] = TASK }) end),
+  ["an option of a counter misspelt"] = near(function(name)
+    return open_counter("vm", { "task-clock", [name] = TASK })
+  end),
 }
 
 rows["Unreadable tracepoints"] = {
   ["no tracefs"] = take("mount %-t tracefs tracefs (/sys/kernel/tracing)\n?$", function(path)
-    return on("vm", function(k)
+    return on_kernel("vm", function(k)
       assert(k.files[path .. "/events/sched/sched_switch/id"]) -- a file that the mount makes visible
       local s = perfev.session { tid = TASK }
       s:event { "sched:sched_switch" }
@@ -200,13 +203,13 @@ rows["Unreadable tracepoints"] = {
       return ok, why
     end)
   end),
-  ["tracefs that is root's alone"] = instead("try: as root", opening("vm", { "sched:sched_switch" })),
-  ["an unknown tracepoint number"] = instead("try: its name", opening("vm", { "sched:sched_switch" })),
+  ["tracefs that is root's alone"] = instead("try: as root", open_events("vm", { "sched:sched_switch" })),
+  ["an unknown tracepoint number"] = instead("try: its name", open_events("vm", { "sched:sched_switch" })),
   ["an ftrace entry that is not a tracepoint"] = lists "vm",
   ["stacks of user space, of every function of the kernel"] = take("try: (%S+) = true", function(field)
-    return opening("vm", { "ftrace:function", callchain = true, [field] = true }, nil, function(k)
+    return open_events("vm", { "ftrace:function", callchain = true, [field] = true }, nil, function(k)
       k:tracepoint("ftrace:function", 1, "unsigned long ip; unsigned long parent_ip")
-      refusing(perfev.errno.EINVAL, function(attr) return attr.type == 2 and not attr.exclude_callchain_user end)(k)
+      refuse_opens(perfev.errno.EINVAL, function(attr) return attr.type == 2 and not attr.exclude_callchain_user end)(k)
     end)
   end),
 }
@@ -214,14 +217,14 @@ rows["Unreadable tracepoints"] = {
 rows["Rights"] = {
   ["the kernel's side, for an ordinary user"] = each(by_setcap, by_sysctl),
   ["a whole CPU, for an ordinary user"] = each(by_setcap, by_sysctl, instead("or: watch a command of your own",
-    opening("unprivileged", { clock }, { tid = 1000 }))),
+    open_events("unprivileged", { clock }, { tid = 1000 }))),
   ["anything, where the distribution allows nothing"] = each(by_setcap, by_sysctl),
   ["another user's process"] = each(done("as root", function() return as_root end), by_setcap),
   ["a tracepoint by its number, for an ordinary user"] = each(by_setcap, by_sysctl),
   ["samples of a tracepoint that samples cause"] = take("try: perfl stat %-e (%S+)", function(name)
-    return on("vm", function(k)
+    return on_kernel("vm", function(k)
       k:tracepoint(name, 77, "int vector")
-      refusing(perfev.errno.EPERM, function(attr) return attr.type == 2 and attr.sample_period ~= 0 end)(k)
+      refuse_opens(perfev.errno.EPERM, function(attr) return attr.type == 2 and attr.sample_period ~= 0 end)(k)
       local c, why = perfev.counter { name, tid = TASK }
       if c then c:close() end
       return c, why
@@ -232,7 +235,7 @@ rows["Rights"] = {
   ["a container's seccomp filter"] = "the filter is the container's",
   ["a seccomp filter that returns ENOSYS"] = "the filter is the container's",
   ["a security module"] = "a policy of the system's",
-  ["kernel lockdown"] = instead("try: leave that out", opening("vm", { clock }, nil, function(k)
+  ["kernel lockdown"] = instead("try: leave that out", open_events("vm", { clock }, nil, function(k)
     k.files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
   end)),
   ["a uprobe, with CAP_PERFMON alone"] = "run as root: spec/live/probe_spec.lua does",
@@ -240,84 +243,86 @@ rows["Rights"] = {
 }
 
 rows["Older kernels"] = {
-  ["a flag"] = each(instead("leave it out", opening(release "5.4", { "dummy" })), newer(function(number)
-    return opening(release(number), { "dummy", text_poke = nothing })
+  ["a flag"] = each(instead("leave it out", open_events(release "5.4", { "dummy" })), newer(function(number)
+    return open_events(release(number), { "dummy", text_poke = nothing })
   end)),
   ["a bit of sample_type"] = newer(function(number)
-    return opening(release(number), { clock, sample_type = { "code_page_size" } })
+    return open_events(release(number), { clock, sample_type = { "code_page_size" } })
   end),
-  ["a bit of read_format"] = each(instead("leave it out", counting(release "5.15", { "task-clock" })),
-    newer(function(number) return counting(release(number), { "task-clock", lost = true }) end)),
+  ["a bit of read_format"] = each(instead("leave it out", open_counter(release "5.15", { "task-clock" })),
+    newer(function(number) return open_counter(release(number), { "task-clock", lost = true }) end)),
   ["a bit of branch_sample_type"] = newer(function(number)
-    return opening(release(number, "amd"), { type = 4, config = 60, sample_period = 1000,
+    return open_events(release(number, "amd"), { type = 4, config = 60, sample_period = 1000,
       sample_type = { "branch_stack" }, branch_sample_type = { "any", "counters" } })
   end),
-  ["a field beyond the kernel's attr"] = each(instead("leave it out", opening(release "5.4", { clock })),
-    newer(function(number) return opening(release(number), { clock, config3 = 1 }) end)),
+  ["a field beyond the kernel's attr"] = each(instead("leave it out", open_events(release "5.4", { clock })),
+    newer(function(number) return open_events(release(number), { clock, config3 = 1 }) end)),
   ["a software event"] = function(text)
-    return opening(release(said(text, "came with Linux (%S+),")), { "cgroup-switches" })()
+    return open_events(release(said(text, "came with Linux (%S+),")), { "cgroup-switches" })()
   end,
   ["a kernel without perf events"] = "another kernel",
 }
 
 rows["Missing hardware"] = {
-  ["hardware counters, in a virtual machine"] = each(take("try: (%S+) or", named), take(" or (%S+), which", named)),
+  ["hardware counters, in a virtual machine"] = each(take("try: (%S+) or", open_named),
+    take(" or (%S+), which", open_named)),
   ["a PMU of that type"] = take("(%d+) software", function(number)
-    return opening("vm", { type = tonumber(number), config = 0 })
+    return open_events("vm", { type = tonumber(number), config = 0 })
   end),
   ["a counter for this event"] = lists "intel_hybrid",
   ["a software event of that number"] = lists "vm",
-  ["a watchpoint that signals, on arm64"] = instead("without sigtrap", on_arm64 { type = 5, bp_type = 2,
+  ["a watchpoint that signals, on arm64"] = instead("without sigtrap", open_on_arm64 { type = 5, bp_type = 2,
     bp_addr = 0x1000, bp_len = 4, remove_on_exec = true, sample_period = 1 }),
-  ["precision, on arm64"] = each(instead("without :pp", on_arm64 { "cycles" }), take("or (:P),", function(word)
-    return on_arm64 { "cycles" .. word }
+  ["precision, on arm64"] = each(instead("without :pp", open_on_arm64 { "cycles" }), take("or (:P),", function(word)
+    return open_on_arm64 { "cycles" .. word }
   end)),
   ["so much precision"] = take("try: :(p+)", function(letters)
-    return opening("intel_hybrid", { type = 4, config = 0x3c, precise_ip = #letters }, nil,
+    return open_events("intel_hybrid", { type = 4, config = 0x3c, precise_ip = #letters }, nil,
       function(k) k.types[4] = { max_precise = 2 } end)
   end),
-  ["any precision"] = instead("without :p", opening("amd", { type = 4, config = 0x76 }, nil,
+  ["any precision"] = instead("without :p", open_events("amd", { type = 4, config = 0x76 }, nil,
     function(k) k.types[4] = { max_precise = 0 } end)),
-  ["an interrupt, to sample with"] = instead("perfev%.counter", counting("intel_hybrid",
+  ["an interrupt, to sample with"] = instead("perfev%.counter", open_counter("intel_hybrid",
     { { type = 23, config = 2 }, cpus = "0" })),
-  ["an interrupt, which it says with EINVAL"] = instead("perfev%.counter", counting("vm", { { type = 9 } }, function(k)
-    k.types[9] = { no_exclude = true }
-    k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
-  end)),
-  ["a counter of tasks: the PMU counts for a package"] = instead("%-a, or %-C LIST", counting("intel_hybrid",
+  ["an interrupt, which it says with EINVAL"] = instead("perfev%.counter",
+    open_counter("vm", { { type = 9 } }, function(k)
+      k.types[9] = { no_exclude = true }
+      k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
+    end)),
+  ["a counter of tasks: the PMU counts for a package"] = instead("%-a, or %-C LIST", open_counter("intel_hybrid",
     { { type = 23, config = 2 }, cpus = "0" })),
-  ["breakpoints on kernel addresses, of a task (arm64)"] = instead("%-a, or %-C LIST", opening("vm", { type = 5,
-    bp_type = 2, bp_len = 4, bp_addr = -1 << 32 }, {}, refusing(perfev.errno.EINVAL, function(attr, pid)
+  ["breakpoints on kernel addresses, of a task (arm64)"] = instead("%-a, or %-C LIST", open_events("vm", { type = 5,
+    bp_type = 2, bp_len = 4, bp_addr = -1 << 32 }, {}, refuse_opens(perfev.errno.EINVAL, function(attr, pid)
       return attr.type == 5 and pid ~= -1
     end))),
-  ["a way to leave the kernel out"] = instead("without :u", counting("vm", { { type = 9 } }, function(k)
+  ["a way to leave the kernel out"] = instead("without :u", open_counter("vm", { { type = 9 } }, function(k)
     k.types[9] = { no_exclude = true }
     k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
   end)),
-  ["branch stacks, on a software event"] = instead("clear it", opening("vm", { clock })),
-  ["an AUX area to output to"] = instead("clear it", opening("vm", { clock })),
-  ["an AUX area to sample from"] = instead("leave it out", opening("vm", { clock })),
+  ["branch stacks, on a software event"] = instead("clear it", open_events("vm", { clock })),
+  ["an AUX area to output to"] = instead("clear it", open_events("vm", { clock })),
+  ["an AUX area to sample from"] = instead("leave it out", open_events("vm", { clock })),
   ["a CPU that is offline"] = each(take("try: %-C (%S+)", function(cpus)
-    return opening({ world = "vm", cpus = "0,2" }, { clock }, { cpus = cpus })
+    return open_events({ world = "vm", cpus = "0,2" }, { clock }, { cpus = cpus })
   end), take("echo 1 | sudo tee /sys/devices/system/cpu/cpu(%d+)/online", function(cpu)
-    return opening({ world = "vm", cpus = ("0-%d"):format(cpu + 1) }, { clock }, { cpus = "1" })
+    return open_events({ world = "vm", cpus = ("0-%d"):format(cpu + 1) }, { clock }, { cpus = "1" })
   end)),
   ["a CPU of that number"] = take("try: %-C (%S+)", function(cpus)
-    return opening("vm", { clock }, { cpus = cpus })
+    return open_events("vm", { clock }, { cpus = cpus })
   end),
   ["the PMU, on that CPU"] = take("try: %-C (%S+)", function(cpus)
-    return opening("intel_hybrid", { type = 10, config = 0x3c }, { cpus = cpus },
-      refusing(perfev.errno.ENODEV, function(attr, _, cpu) return attr.type == 10 and cpu < 4 end))
+    return open_events("intel_hybrid", { type = 10, config = 0x3c }, { cpus = cpus },
+      refuse_opens(perfev.errno.ENODEV, function(attr, _, cpu) return attr.type == 10 and cpu < 4 end))
   end),
-  ["a PMU used by another session"] = instead("without exclusive", opening("vm", { clock }, nil,
-    refusing(perfev.errno.EBUSY, function(attr) return attr.exclusive end))),
+  ["a PMU used by another session"] = instead("without exclusive", open_events("vm", { clock }, nil,
+    refuse_opens(perfev.errno.EBUSY, function(attr) return attr.exclusive end))),
   ["a PMU used exclusively by another session"] = "it is another session that would have to end",
 }
 
 -- The address of main in the program, as nm prints it.
 local function offset_of_main()
   local k = sim.new { world = "vm" }
-  ways.programs(k)
+  ways.add_programs(k)
   return k:with(function()
     local binary = require "perfev.symbol.binary"
     local file = assert(binary.open "/usr/bin/app")
@@ -325,7 +330,7 @@ local function offset_of_main()
   end)
 end
 
-local function probing(text) return named(text, "vm", ways.programs) end
+local function probing(text) return open_named(text, "vm", ways.add_programs) end
 
 rows["Probes"] = {
   ["a function misspelt"] = near(function(name) return probing("uprobe:/usr/bin/app:" .. name) end),
@@ -342,11 +347,11 @@ rows["Probes"] = {
     return probing(kind .. ":/usr/bin/app:main")
   end),
   ["a function of the C library as the kernel's"] = take("try: (%S+)", function(text)
-    return named(text, "vm", libc_with "main")
+    return open_named(text, "vm", libc_with "main")
   end),
   ["a type of an argument"] = near(function(word)
-    return opening("vm", { "uprobe:/usr/bin/app:main", args = { "name:" .. word } }, nil, function(k)
-      ways.programs(k)
+    return open_events("vm", { "uprobe:/usr/bin/app:main", args = { "name:" .. word } }, nil, function(k)
+      ways.add_programs(k)
       k.files["/sys/kernel/tracing/uprobe_events"] = ""
     end)
   end),
@@ -356,12 +361,12 @@ rows["Probes"] = {
 local function watching(fields, more)
   local spec = { type = 5, bp_type = 2, bp_len = 4, bp_addr = 0x1000 }
   for name, value in pairs(fields) do spec[name] = value end
-  return opening("vm", spec, nil, more)
+  return open_events("vm", spec, nil, more)
 end
 
 rows["Breakpoints"] = {
   ["of more bytes than there can be"] = take("covers (1, 2, 4 or 8) bytes", function(sizes)
-    return named(("mem:0x1000/%s:w"):format(sizes:match "%d$"))
+    return open_named(("mem:0x1000/%s:w"):format(sizes:match "%d$"))
   end),
   ["more than there are"] = instead("fewer breakpoints", watching {}),
   ["a length that the processor lacks"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
@@ -380,13 +385,13 @@ rows["Breakpoints"] = {
 local function with(fields, opts)
   local spec = { clock }
   for name, value in pairs(fields) do spec[name] = value end
-  return opening("vm", spec, opts)
+  return open_events("vm", spec, opts)
 end
 
 rows["Conflicting options"] = {
   ["two forms of one value"] = instead("take one of them", with { sample_type = { "weight" } }),
   ["a branch stack of no kind of branch"] = take("such as (%l+)", function(kind)
-    return opening("amd", { type = 4, config = 60, sample_period = 1000, sample_type = { "branch_stack" },
+    return open_events("amd", { type = 4, config = 60, sample_period = 1000, sample_type = { "branch_stack" },
       branch_sample_type = { kind } })
   end),
   ["a stack that ends within a word"] = take("take (%d+)", function(size)
@@ -422,43 +427,43 @@ rows["Conflicting options"] = {
   ["a period that is negative"] = take("take (%d+) or more", function(period)
     return with { period = tonumber(period) }
   end),
-  ["every process on any CPU"] = instead("open one per CPU", on("vm", function()
+  ["every process on any CPU"] = instead("open one per CPU", on_kernel("vm", function()
     return core.attr_new({ type = 1 }):validate(-1, 0)
   end)),
   ["an invalid CPU number"] = take("or (%-1) for any", function(any)
-    return on("vm", function() return core.attr_new({ type = 1 }):validate(0, tonumber(any)) end)
+    return on_kernel("vm", function() return core.attr_new({ type = 1 }):validate(0, tonumber(any)) end)
   end),
   ["counts in inherited samples without the thread"] = take("add (%l+), or clear inherit", function(bit)
-    return on("vm", function()
+    return on_kernel("vm", function()
       return core.attr_new({ type = 1, inherit = true, sample_type = { "read", bit } }):validate(0, -1)
     end)
   end),
   ["a pinned member of a group"] = instead("perfev%.counter, without a group",
-    counting("vm", { "task-clock", { clock, pinned = true } })),
+    open_counter("vm", { "task-clock", { clock, pinned = true } })),
   ["a group whose reading is too long"] = instead("fewer members of the group",
-    ways.grouping("vm", { "task-clock", { clock } })),
+    ways.open_group("vm", { "task-clock", { clock } })),
 }
 
 rows["Processes, users, cgroups"] = {
   ["a missing process"] = PS, ["a thread that has ended"] = PS, ["a zombie"] = PS,
   ["a user without processes"] = PS,
   ["an unknown user"] = take("try: ([^\n]+)", function(user)
-    return opening("vm", { clock }, { uid = user }, function(k)
-      ways.users(k)
+    return open_events("vm", { clock }, { uid = user }, function(k)
+      ways.add_users(k)
       k.files["/proc/42/status"] = "Name:\tsshd\nUid:\t33\t33\t33\t33\n"
     end)
   end),
   ["a name without processes"] = take("try: ([^\n]+)", function(comm)
-    return opening("vm", { clock }, { comm = comm }, ways.users)
+    return open_events("vm", { clock }, { comm = comm }, ways.add_users)
   end),
   ["a cgroup misspelt"] = take("try: ([^\n]+)", function(path)
-    return opening("vm", { clock }, { cgroup = path }, ways.cgroups)
+    return open_events("vm", { clock }, { cgroup = path }, ways.add_cgroups)
   end),
   ["a cgroup that would lead elsewhere"] = take("try: ([^\n]+)", function(path)
-    return opening("vm", { clock }, { cgroup = path:gsub("NAME", "nginx") }, ways.cgroups)
+    return open_events("vm", { clock }, { cgroup = path:gsub("NAME", "nginx") }, ways.add_cgroups)
   end),
   ["a cgroup of a hierarchy that perf events do not know"] = take("try: (%S+)", function(path)
-    return opening("vm", { clock }, { cgroup = path }, function(k)
+    return open_events("vm", { clock }, { cgroup = path }, function(k)
       k.files["/proc/mounts"] = "cgroup /sys/fs/cgroup/perf_event cgroup rw,perf_event 0 0\n"
       k.files[path .. "/cgroup.procs"] = "1\n"
     end)
@@ -476,14 +481,14 @@ rows["Processes, users, cgroups"] = {
       k.refuse = nil -- css_populate_dir(): from here on perf events accept the groups
     end
   end),
-  ["a descriptor that is not a cgroup"] = instead("cgroup = PATH", counting("vm",
-    { "page-faults", cgroup = "system.slice/nginx.service", cpus = "0" }, ways.cgroups)),
-  ["a cgroup on no CPU"] = instead("CPU by CPU", opening("vm", { clock }, { cgroup = "system.slice", cpus = "0" },
-    ways.cgroups)),
+  ["a descriptor that is not a cgroup"] = instead("cgroup = PATH", open_counter("vm",
+    { "page-faults", cgroup = "system.slice/nginx.service", cpus = "0" }, ways.add_cgroups)),
+  ["a cgroup on no CPU"] = instead("CPU by CPU", open_events("vm", { clock }, { cgroup = "system.slice", cpus = "0" },
+    ways.add_cgroups)),
   ["a cgroup and a process at once"] = each(
-    instead("without one of them", opening("vm", { clock }, { cgroup = "system.slice" }, ways.cgroups)),
-    instead("without one of them", opening("vm", { clock }, { pid = 42 }))),
-  ["a missing command"] = instead("or its full path", opening("vm", { clock },
+    instead("without one of them", open_events("vm", { clock }, { cgroup = "system.slice" }, ways.add_cgroups)),
+    instead("without one of them", open_events("vm", { clock }, { pid = 42 }))),
+  ["a missing command"] = instead("or its full path", open_events("vm", { clock },
     { command = { "/bin/true" } })),
   ["a command that cannot be executed"] = done("try: chmod %+x", function()
     return function(k) k.exec = nil end
@@ -504,10 +509,10 @@ rows["Limits"] = {
   ["descriptors, for an event of our own too"] = by_prlimit,
   ["the descriptors of the whole system"] = "N is what all programs of the machine need",
   ["memory that may be locked"] = take("a smaller ring %(%-m (%w+)%)", function(size)
-    return opening({ world = "vm", mlock = 516 * 1024 }, { clock }, { tid = TASK, buffer = size })
+    return open_events({ world = "vm", mlock = 516 * 1024 }, { clock }, { tid = TASK, buffer = size })
   end),
   ["memory"] = "what else the machine needs it for is not known",
-  ["counters, for one that is pinned"] = instead("without pinned", counting("vm", { { clock } })),
+  ["counters, for one that is pinned"] = instead("without pinned", open_counter("vm", { { clock } })),
 }
 
 rows["Recordings"] = {
@@ -517,27 +522,27 @@ rows["Recordings"] = {
   ["a file that is not a recording"] = instead("a file that perf record wrote", replaying { input = "perf.data" }),
   ["a recording and the machine at once"] = instead("without all_cpus", replaying { input = "perf.data" }),
   ["times without a recording"] = each(
-    instead("duration", opening("vm", { clock }, { tid = TASK, duration = "1s" })),
+    instead("duration", open_events("vm", { clock }, { tid = TASK, duration = "1s" })),
     instead("or input", replaying { input = "perf.data", from = "+1s" })),
   ["threads without a recording"] = instead("input = FILE", replaying { input = "perf.data", jobs = 2 }),
   ["times the wrong way round"] = instead("the other way round",
     replaying { input = "perf.data", from = "25%", to = "75%" }),
   ["recording a recording"] = instead("without record", replaying { input = "perf.data" }),
   ["recording an overwritten ring"] = each(
-    instead("without one of them", opening("vm", { clock }, { tid = TASK, overwrite = true })),
-    instead("without one of them", opening("vm", { clock }, { tid = TASK, record = "perf.data" }))),
+    instead("without one of them", open_events("vm", { clock }, { tid = TASK, overwrite = true })),
+    instead("without one of them", open_events("vm", { clock }, { tid = TASK, record = "perf.data" }))),
   ["compressing no recording"] = take("try: (record) = FILE", function(option)
-    return opening("vm", { clock }, { tid = TASK, compress = true, [option] = "perf.data" })
+    return open_events("vm", { clock }, { tid = TASK, compress = true, [option] = "perf.data" })
   end),
   ["a stream in parts"] = take("try: (record) = FILE", function(option)
-    return opening("vm", { clock }, { tid = TASK, switch_output = "100M", [option] = "perf.data" })
+    return open_events("vm", { clock }, { tid = TASK, switch_output = "100M", [option] = "perf.data" })
   end),
   ["recording to a directory"] = take("such as (%S+)", function(path)
-    return opening("vm", { clock }, { tid = TASK, record = path })
+    return open_events("vm", { clock }, { tid = TASK, record = path })
   end),
 }
 
-local function filtering(text) return opening("vm", { "sched:sched_switch", filter = text }) end
+local function filtering(text) return open_events("vm", { "sched:sched_switch", filter = text }) end
 local by_filter = take("\n  try: ([^\n]+)$", filtering)
 
 rows["Filters"] = {
@@ -555,7 +560,7 @@ rows["Filters"] = {
   end),
 }
 
-local larger = take("%-m (%d+M)", function(size) return opening("vm", { clock }, { tid = TASK, buffer = size }) end)
+local larger = take("%-m (%d+M)", function(size) return open_events("vm", { clock }, { tid = TASK, buffer = size }) end)
 
 rows["After a run"] = {
   ["records that were lost"] = larger, ["records that came late, and some of unknown events"] = larger,

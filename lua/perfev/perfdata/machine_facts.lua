@@ -318,7 +318,7 @@ end
 -- @tparam table what  `maps` (the mapped files, for build_ids.of; nil: no build-ids are read), `first_time` and
 --   `last_time` of its samples (ns), `events` (as for M.features, if events were added)
 -- @treturn {table,...}  as M.features
-function M.closing(what)
+function M.features_at_end(what)
   local list = {}
   local described = facts.event_desc { what = what }
   local ids = what.maps and build_ids.of(what.maps) or {}

@@ -218,7 +218,8 @@ local function close_part(self, name, quick)
     -- A breakpoint on a command's variable is opened after its exec, so it may not be described yet.
     local more = is_file and #self.events > self.described and self.events or nil
     local maps = is_file and not quick and mapped_files(self) or nil
-    for _, section in ipairs(facts.closing { maps = maps, first_time = first, last_time = last, events = more }) do
+    local known = { maps = maps, first_time = first, last_time = last, events = more }
+    for _, section in ipairs(facts.features_at_end(known)) do
       rec:feature(section.id, section.bytes)
     end
   end

@@ -3,6 +3,7 @@
 -- /etc/ld.so.cache, then the usual directories), then a program in PATH. The whole file is read through the hooks;
 -- perfev.elf is loaded on first use.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local files = require "perfev.symbol.files"
 local native = require "perfev.base.native_module"
@@ -188,8 +189,7 @@ local function explain_missing(file, name)
     return ("%s is stripped: it has no symbols, so '%s' cannot be found\n"):format(file.path, name)
       .. "  try: install its debug symbols, use FILE:0xOFFSET, or a build that is not stripped"
   end
-  local near = file.elf:nearest(name)
-  local hint = near and (" (did you mean '%s'?)"):format(near) or ""
+  local hint = check.meant(file.elf:nearest(name))
   if facts.symtab then
     return ("%s has no symbol '%s'%s\n  try: nm %s"):format(file.path, name, hint, file.path)
   end

@@ -146,7 +146,7 @@ end
 --- The summary line of a recording.
 -- @tparam table recorded  a session's `recorded`
 -- @tparam table totals    of the session
-function M.closing(recorded, totals)
+function M.summary_line(recorded, totals)
   local size = recorded.bytes >= 1e6 and ("%.1f MB"):format(recorded.bytes / 1e6)
     or recorded.bytes >= 1e3 and ("%.1f kB"):format(recorded.bytes / 1e3) or recorded.bytes .. " bytes"
   local to = recorded.path == "-" and "standard output" or recorded.path
