@@ -228,13 +228,14 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) trace
 	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
 	$(SUITE) "$$run" $(filter-out $(NOT_OURS),$(LIVE_SPECS)) || rc=1; exit $$rc
 
-# The threads that read a recording.
+# The threads that read a recording or rings.
 TSAN_CFLAGS := -O1 -U_FORTIFY_SOURCE -Wno-error
 test-tsan: all ## run the specs of threads with a perfl under ThreadSanitizer
 	@$(MAKE) --no-print-directory build/tsan/perfl BUILD=build/tsan \
 		SANITIZE='-fsanitize=thread $(TSAN_CFLAGS)'
 	@export PERFL=build/tsan/perfl UNSTEADY=build/unsteady/tsan; \
-	JOBS=$(JOBS) $(SUITE) $(BUSTED) $(call spec_named,unordered read_ahead)
+	JOBS=$(JOBS) $(SUITE) $(BUSTED) $(call spec_named,unordered read_ahead) \
+		spec/live/readers_spec.lua
 
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))

@@ -45,10 +45,12 @@ local function parse_memory_size(text)
   return bytes
 end
 
-local function parse_jobs(text)
-  local n = text:find("^%d+$") and math.tointeger(tonumber(text))
-  if n and n >= 1 and n <= 64 then return n end
-  return nil, ("jobs '%s': expected a number of threads from 1 to 64"):format(text)
+local function thread_count(name)
+  return function(text)
+    local n = text:find("^%d+$") and math.tointeger(tonumber(text))
+    if n and n >= 1 and n <= 64 then return n end
+    return nil, ("%s '%s': expected a number of threads from 1 to 64"):format(name, text)
+  end
 end
 
 local function parse_time(text)
@@ -92,7 +94,7 @@ M.groups = {
       help = "skip records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or 25% of "
         .. "the span" },
     { "--to", into = "to", metavar = "TIME", convert = parse_time, help = "skip records after TIME" },
-    { "--jobs", into = "jobs", metavar = "N", convert = parse_jobs,
+    { "--jobs", into = "jobs", metavar = "N", convert = thread_count "jobs",
       help = "read on N threads if only aggregators get the samples, otherwise ahead on one if N > 1 "
         .. "(default: one for each CPU, at most 8)" },
   },
@@ -103,6 +105,8 @@ M.groups = {
       help = "stop after COUNT records" },
     { "-m", into = "buffer", metavar = "SIZE", convert = parse_ring_size,
       help = "ring buffer size of each CPU, as in 8M (default: 2M)" },
+    { "--readers", into = "readers", metavar = "N", convert = thread_count "readers",
+      help = "read the rings on N threads, if only aggregators get the samples (default: on none but the main one)" },
     { "--max-memory", into = "max_memory", metavar = "SIZE", convert = parse_memory_size,
       help = "limit the memory for stacks, keys and names (default: 256M); the rest is counted as (other)" },
   },
@@ -568,7 +572,7 @@ end
 -- Options for the kernel that exclude -i.
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
-  { "record", "--record" },
+  { "record", "--record" }, { "readers", "--readers" },
 }
 
 local function check_input(opts, found)

@@ -319,7 +319,7 @@ local function configure(s)
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     record = opts.record, compress = opts.compress or nil,
-    switch_output = opts.switch_output, jobs = opts.jobs,
+    switch_output = opts.switch_output, jobs = opts.jobs, readers = opts.readers,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and core.caps_of_names or 0) end,
     exclude_self = true, many = opts.many, events = not run.recording and opts.events or nil, log = log,

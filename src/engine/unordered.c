@@ -10,13 +10,12 @@
 #include <string.h>
 
 #include "base/growing_list.h"
-#include "perfdata/sorted_runs.h"
+#include "perfdata/event_ids.h"
 
 #define PART_MAX ((size_t)16 << 20)
 #define PART_MIN ((uint64_t)128 << 10)
 #define RECORD_MAX ((size_t)64 << 10)
 #define BUFFER ((size_t)256 << 10)       /* stays in the second level of the cache */
-#define BATCH 64                         /* samples passed at once */
 #define CHAIN 16                         /* records that prove where a record begins */
 #define RANGES_MAX ((uint32_t)1 << 18)   /* 6 MiB */
 
@@ -25,29 +24,16 @@ struct range_list {
 	uint32_t nr, cap;
 };
 
-/* The samples of an id: their layout, and what they are for. */
-struct kind {
-	const struct pev_plan *plan; /* NULL: unknown */
-	uint64_t id;
-	uint32_t event;
-	uint16_t time_at, pid_at, least;
-	bool is_wanted;
-};
-
 /* The work of one thread. */
 struct part {
 	const struct pev_unordered_config *config;
-	uint32_t number;
+	struct pev_batch batch;
 	uint64_t begin, limit;   /* reads the records that begin there */
 	uint64_t end;            /* of the last one */
 	bool has_begin;          /* false: its begin was not found */
 	bool stopped;            /* the reader has to continue at end */
 	bool no_memory;
-	uint64_t excluded;
 	struct range_list ranges;
-	struct kind kinds[PEV_SAMPLE_KINDS];
-	struct pev_source_record batch[BATCH];
-	uint32_t nr_batch;
 	unsigned char *buffer;   /* BUFFER + RECORD_MAX bytes */
 };
 
@@ -79,31 +65,18 @@ static int add_range(struct range_list *ranges, const struct pev_reader_range *r
 
 /* ---- samples ---- */
 
-static uint16_t id_offset(const struct pev_event_ids *events)
+/* Samples without a time are for the reader. */
+static bool find_event(const void *source, uint64_t id, uint32_t *number,
+		       const struct pev_plan **plan)
 {
-	return events->nr > 1 ? events->sample_id_off : 0;
-}
-
-/* Finds the layout of the samples with the id; without plan if the reader has to handle them. */
-static void find_kind(const struct pev_unordered_config *config, struct kind *kind, uint64_t id)
-{
-	const struct pev_event_ids *events = config->area.event_ids;
+	const struct pev_event_ids *events = source;
 	uint32_t event = events->nr > 1 ? pev_event_ids_number_of_id(events, id) : 0;
-	uint16_t id_at = id_offset(events);
-	const struct pev_plan *plan;
 
-	*kind = (struct kind){ .id = id, .event = event };
 	if (event >= events->nr)
-		return;
-	plan = &events->events[event]->plan;
-	kind->time_at = plan->fixed[PEV_F_TIME];
-	if (!kind->time_at)
-		return;
-	kind->least = (uint16_t)((kind->time_at > id_at ? kind->time_at : id_at) + 8u);
-	if (config->exclude_pid && !config->events[event].keeps_excluded)
-		kind->pid_at = plan->fixed[PEV_F_PID];
-	kind->is_wanted = config->events[event].is_wanted;
-	kind->plan = plan;
+		return false;
+	*number = event;
+	*plan = &events->events[event]->plan;
+	return (*plan)->fixed[PEV_F_TIME];
 }
 
 /* How samples of the recording are read. The compiler makes a loop for each common value. */
@@ -114,53 +87,22 @@ struct form {
 
 static struct form form_of(const struct pev_event_ids *events)
 {
-	return (struct form){ events->swap, events->nr > 1, id_offset(events) };
+	return (struct form){ events->swap, events->nr > 1,
+			      events->nr > 1 ? events->sample_id_off : 0 };
 }
 
 /* Returns the layout of the sample, or NULL. The sample has 8 bytes or more. */
-static inline __attribute__((always_inline)) const struct kind *
+static inline __attribute__((always_inline)) const struct pev_batch_kind *
 kind_of(struct part *part, struct form form, const unsigned char *sample, uint32_t size)
 {
-	struct kind *kind = part->kinds;
 	uint64_t id = 0;
 
 	if (form.has_ids) {
 		if (!form.id_at || size < form.id_at + 8u)
 			return NULL;
 		id = pev_load64(sample + form.id_at, form.swap);
-		kind += id % PEV_SAMPLE_KINDS;
 	}
-	if (PEV_RARELY(!kind->plan || kind->id != id))
-		find_kind(part->config, kind, id);
-	if (!kind->plan || size < kind->least || size % 8 ||
-	    !pev_sample_fits(kind->plan, sample, size))
-		return NULL;
-	return kind;
-}
-
-static void flush_batch(struct part *part)
-{
-	const struct pev_unordered_config *config = part->config;
-
-	if (part->nr_batch)
-		config->feed(config->ctx, part->number, part->batch, part->nr_batch);
-	part->nr_batch = 0;
-}
-
-static inline void add_to_batch(struct part *part, const struct kind *kind,
-				const unsigned char *sample, uint16_t size)
-{
-	struct pev_source_record *record;
-
-	if (part->nr_batch == BATCH ||
-	    (part->nr_batch && part->batch[0].event != kind->event))
-		flush_batch(part);
-	record = &part->batch[part->nr_batch++];
-	record->bytes = sample;
-	record->plan = kind->plan;
-	record->type = PERF_RECORD_SAMPLE;
-	record->event = kind->event;
-	record->size = size;
+	return pev_batch_kind_of(&part->batch, id, sample, size);
 }
 
 /* Consumes the sample. False: the reader has to handle it. */
@@ -168,7 +110,7 @@ static inline __attribute__((always_inline)) bool
 take_sample(struct part *part, struct form form, const unsigned char *sample, uint16_t size)
 {
 	const struct pev_unordered_config *config = part->config;
-	const struct kind *kind = kind_of(part, form, sample, size);
+	const struct pev_batch_kind *kind = kind_of(part, form, sample, size);
 	uint64_t time;
 
 	if (!kind)
@@ -178,12 +120,7 @@ take_sample(struct part *part, struct form form, const unsigned char *sample, ui
 		return false;
 	if (!kind->is_wanted || time < config->from || time > config->to)
 		return true;
-	if (kind->pid_at &&
-	    (int)pev_load32(sample + kind->pid_at, form.swap) == config->exclude_pid) {
-		part->excluded++;
-		return true;
-	}
-	add_to_batch(part, kind, sample, size);
+	pev_batch_add(&part->batch, kind, sample, size);
 	return true;
 }
 
@@ -230,7 +167,7 @@ read_records(struct part *part, struct form form, const unsigned char *bytes, si
 	range.end = offset + at;
 	if (range.samples && add_range(&part->ranges, &range) < 0)
 		part->no_memory = true;
-	flush_batch(part);
+	pev_batch_flush(&part->batch);
 	return at;
 }
 
@@ -339,7 +276,7 @@ static void *work(void *ctx)
 {
 	struct part *part = ctx;
 
-	if (part->number)
+	if (part->batch.part)
 		find_begin(part);
 	if (part->has_begin)
 		read_part(part);
@@ -352,7 +289,8 @@ static void begin_part(struct part *part, uint64_t begin, uint64_t limit)
 	part->limit = limit;
 	part->has_begin = true;
 	part->stopped = part->no_memory = false;
-	part->excluded = part->ranges.nr = part->nr_batch = 0;
+	part->batch.excluded = 0;
+	part->ranges.nr = part->batch.nr = 0;
 }
 
 /* Cuts the next slice into parts. Returns their number. */
@@ -403,7 +341,7 @@ static void mend_part(struct pev_unordered *self, struct part *part, uint64_t be
 {
 	if (part->has_begin && part->begin == begin)
 		return;
-	self->config.drop(self->config.ctx, part->number);
+	self->config.drop(self->config.batch.ctx, part->batch.part);
 	begin_part(part, begin, part->limit);
 	read_part(part);
 }
@@ -425,16 +363,16 @@ static int join_parts(struct pev_unordered *self, uint32_t nr)
 		struct part *part = &self->parts[i];
 
 		if (stopped) {
-			self->config.drop(self->config.ctx, i);
+			self->config.drop(self->config.batch.ctx, i);
 			continue;
 		}
 		if (i)
 			mend_part(self, part, self->offset);
 		if (part->no_memory || keep_ranges(self, &part->ranges) < 0 ||
-		    !self->config.join(self->config.ctx, i))
+		    !self->config.join(self->config.batch.ctx, i))
 			return -ECANCELED;
 		self->offset = part->end;
-		self->excluded += part->excluded;
+		self->excluded += part->batch.excluded;
 		stopped = part->stopped;
 	}
 	return !stopped && self->offset < self->config.area.end;
@@ -471,7 +409,10 @@ struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *conf
 		struct part *part = &self->parts[i];
 
 		part->config = &self->config;
-		part->number = i;
+		part->batch = (struct pev_batch){
+			.config = &self->config.batch, .find = find_event,
+			.source = config->area.event_ids, .part = i
+		};
 		part->buffer = malloc(BUFFER + RECORD_MAX);
 		has_memory = has_memory && part->buffer;
 	}

@@ -15,33 +15,20 @@
 
 #include "base/err.h"
 #include "perfdata/reader.h"
+#include "record/sample_batch.h"
 
 #define PEV_UNORDERED_JOBS_MAX 64
 
-/* What an event's samples are for. */
-struct pev_unordered_event {
-	bool is_wanted;          /* pass its samples to the consumer */
-	bool keeps_excluded;     /* exclude_pid does not apply */
-};
-
 struct pev_unordered_config {
 	struct pev_reader_area area;
-	const struct pev_unordered_event *events; /* by number */
+	struct pev_batch_config batch; /* the parts are 0 .. jobs - 1 */
 	uint32_t jobs;           /* threads, 1 .. PEV_UNORDERED_JOBS_MAX */
 	uint64_t part_min;       /* bytes for which a thread starts; 0: 128 KiB */
 	uint64_t from, to;       /* times of the samples that are passed */
-	int exclude_pid;         /* samples of this process are not passed; 0: none */
-	/*
-	 * Consumes nr samples of one event. They fit their plan. Threads call it at the same time,
-	 * each with the number of its part, 0 .. jobs - 1.
-	 */
-	void (*feed)(void *ctx, uint32_t part, const struct pev_source_record *samples,
-		     uint32_t nr);
-	/* Forgets what the part was fed in this step. Not called for part 0. */
+	/* With the ctx of batch. Forgets what the part got in this step; not called for part 0. */
 	void (*drop)(void *ctx, uint32_t part);
 	/* Adds the part to part 0, in the order of the file. False: order is needed, give up. */
 	bool (*join)(void *ctx, uint32_t part);
-	void *ctx;
 };
 
 struct pev_unordered;

@@ -117,7 +117,7 @@ static void count_record(struct pev_session *s, const struct pev_source_record *
 		totals->lost_samples += pev_load64(record->bytes + 8, false);
 	else
 		totals->throttled += record->type == PERF_RECORD_THROTTLE;
-	if (s->config.unordered || s->drain == PEV_DRAIN_SNAPSHOT ||
+	if (s->config.unordered || s->run_is_kept || s->drain == PEV_DRAIN_SNAPSHOT ||
 	    (record->plan && !(record->plan->sample_type & PERF_SAMPLE_TIME)))
 		return;
 	totals->late += record->time < s->last_time;
@@ -140,6 +140,8 @@ void pev_session_totals(struct pev_session *s, struct pev_totals *totals)
 	}
 	totals->rings = s->nr_rings;
 	totals->ring_bytes = s->config.ring_bytes;
+	pev_session_lock_rings(s);
 	for (uint32_t i = 0; i < s->nr_rings; i++)
 		totals->corrupt += s->rings[i]->ring.corrupt;
+	pev_session_unlock_rings(s);
 }

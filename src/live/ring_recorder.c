@@ -82,6 +82,7 @@ void pev_session_record_skips(struct pev_session *s)
 
 void pev_session_set_recorder(struct pev_session *s, struct pev_writer *rec)
 {
+	pev_session_stop_feed(s);
 	s->recorder = rec;
 	for (uint32_t i = 0; i < s->nr_rings; i++)
 		s->rings[i]->recorded = s->rings[i]->ring.tail;

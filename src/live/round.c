@@ -45,6 +45,21 @@ static uint16_t written_end(struct pev_session *s, const unsigned char *bytes, u
 	return size;
 }
 
+static inline void parse_record(struct pev_session *s, struct pev_session_ring *r)
+{
+	r->type = pev_load32(r->next, false);
+	r->next_end = r->next_size;
+	if (PEV_RARELY(pev_record_may_overstate(r->type)))
+		r->next_end = written_end(s, r->next, r->next_size);
+	r->slot = pev_session_slot_of_record(s, r->next, r->next_end);
+	r->time = time_of(r, r->slot);
+}
+
+void pev_session_parse_record(struct pev_session *s, struct pev_session_ring *r)
+{
+	parse_record(s, r);
+}
+
 /* Parses the ring's next record into r. False if the ring is empty. */
 static inline bool parse_next(struct pev_session *s, struct pev_session_ring *r)
 {
@@ -58,12 +73,7 @@ static inline bool parse_next(struct pev_session *s, struct pev_session_ring *r)
 	}
 	if (!r->next)
 		return false;
-	r->type = pev_load32(r->next, false);
-	r->next_end = r->next_size;
-	if (PEV_RARELY(pev_record_may_overstate(r->type)))
-		r->next_end = written_end(s, r->next, r->next_size);
-	r->slot = pev_session_slot_of_record(s, r->next, r->next_end);
-	r->time = time_of(r, r->slot);
+	parse_record(s, r);
 	return true;
 }
 
@@ -144,6 +154,11 @@ static void release_run(struct pev_session *s)
 	uint32_t nr = (uint32_t)(s->run.at - s->records);
 
 	pev_session_count_taken(s);
+	if (s->run_is_kept) {
+		pev_session_release_kept(s);
+		s->run.at = s->run.end = s->counted = s->records;
+		return;
+	}
 	if (s->aux_ring && s->run.at == s->run.end)
 		pev_session_return_aux(s);
 	s->aux_ring = NULL;
@@ -209,6 +224,8 @@ static int fill(struct pev_source *source, struct pev_err *err)
 	if (!pev_session_is_ours(s))
 		return 0;
 	release_run(s);
+	if (pev_session_fill_kept(s, s->feed && !all ? s->merge.horizon : UINT64_MAX))
+		return 1;
 	while (more && s->run.end < s->records + PEV_SOURCE_RUN_MAX) {
 		if (s->unparsed)
 			parse_behind(s);
@@ -276,6 +293,8 @@ static int begin(struct pev_source *source, enum pev_drain drain)
 	int rc;
 
 	pev_session_end_round(s);
+	if (drain != PEV_DRAIN_ROUND && drain != PEV_DRAIN_REST)
+		pev_session_stop_feed(s);
 	rc = drain == PEV_DRAIN_SNAPSHOT ? pause_output(s, true) : 0;
 	if (rc < 0) {
 		pause_output(s, false);
@@ -288,7 +307,11 @@ static int begin(struct pev_source *source, enum pev_drain drain)
 		pev_merge_round(&s->merge, now);
 	pev_merge_clear(&s->merge);
 	s->urgent = 0;
-	look_at_rings(s);
+	s->has_fed = false;
+	if (s->feed)
+		pev_session_collect(s);
+	else
+		look_at_rings(s);
 	return 0;
 }
 
@@ -309,6 +332,8 @@ int pev_session_end_round(struct pev_session *s)
 	s->in_round = false;
 	release_run(s);
 	s->unparsed = NULL;
+	if (s->feed)
+		return 0;
 	pev_session_record_read(s, PEV_ALL_OLDER);
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		pev_ring_publish(&s->rings[i]->ring);
@@ -326,7 +351,7 @@ static int end(struct pev_source *source, bool delivered)
 	struct pev_session *s = pev_session_of(source);
 	int rc = pev_session_end_round(s);
 
-	if (!delivered || !pev_session_is_ours(s) || s->drain >= PEV_DRAIN_REST)
+	if ((!delivered && !s->has_fed) || !pev_session_is_ours(s) || s->drain >= PEV_DRAIN_REST)
 		return rc;
 	s->delivered_since_tick = true;
 	if (s->tick >= 0)

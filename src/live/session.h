@@ -31,6 +31,7 @@
 #include "base/err.h"
 #include "event/event.h"
 #include "record/record.h"
+#include "record/sample_batch.h"
 #include "record/source.h"
 #include "perfdata/writer.h"
 #include "live/ring.h"
@@ -198,6 +199,29 @@ int64_t pev_session_copy_rings(struct pev_session *session);
  * recorder or if an event cannot be read: then the recording has LOST records only.
  */
 uint64_t pev_session_record_losses(struct pev_session *session);
+
+/*
+ * A session without order of time: rounds PEV_DRAIN_ROUND and _REST pass samples straight to a
+ * consumer; all other records, and samples of unknown layout, come to the engine as before.
+ * Threads read the rings between two rounds. A change of events, another kind of round or a
+ * recorder ends it.
+ */
+struct pev_session_feed_config {
+	const struct pev_batch_config *batch; /* borrowed */
+	uint32_t threads;      /* 0: only the rounds read. Else sys must allow several threads */
+	/*
+	 * In a round, with the ctx of batch: the part has samples, and is not fed meanwhile.
+	 * Thread i feeds the parts 2 * i and 2 * i + 1; without threads there is part 0.
+	 */
+	void (*collect)(void *ctx, uint32_t part, uint64_t excluded);
+};
+
+/* Returns why the session needs the order of time, or NULL. */
+const char *pev_session_feed_refusal(const struct pev_session *session);
+/* Returns the number of threads, at most one for each ring, or -errno. */
+int pev_session_feed(struct pev_session *session, const struct pev_session_feed_config *config);
+void pev_session_stop_feed(struct pev_session *session);
+bool pev_session_feeds(const struct pev_session *session);
 
 /* Returns the totals so far; reads the kernel's count of lost records. */
 void pev_session_totals(struct pev_session *session, struct pev_totals *totals);

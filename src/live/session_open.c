@@ -168,12 +168,35 @@ static int ring_poll(struct pev_session *s, uint32_t index, int fd)
 {
 	/* A backward ring is not drained: only the end of its targets matters. */
 	uint32_t events = s->rings[index]->backward ? 0 : EPOLLIN;
-	int rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, events,
-				   TAG_RING | index);
+	int epfd = s->rings[index]->epfd;
+	/* A reader has no other tags. */
+	uint64_t tag = epfd == s->epfd ? TAG_RING | index : (uint64_t)index << 32 | (uint32_t)fd;
+	int rc = s->sys->epoll_ctl(s->sys->ctx, epfd, EPOLL_CTL_ADD, fd, events, tag);
 
 	if (rc == 0)
 		s->rings[index]->poll_fd = fd;
 	return rc;
+}
+
+void pev_session_move_ring(struct pev_session *s, uint32_t index, int epfd)
+{
+	struct pev_session_ring *r = s->rings[index];
+
+	if (r->epfd != epfd && r->poll_fd >= 0)
+		s->sys->epoll_ctl(s->sys->ctx, r->epfd, EPOLL_CTL_DEL, r->poll_fd, 0, 0);
+	if (r->epfd == epfd)
+		return;
+	r->epfd = epfd;
+	if (r->poll_fd >= 0)
+		ring_poll(s, index, r->poll_fd);
+}
+
+void pev_session_hand_over_ring(const struct pev_session *s, int epfd, uint64_t tag)
+{
+	int fd = (int)(uint32_t)tag;
+
+	s->sys->epoll_ctl(s->sys->ctx, epfd, EPOLL_CTL_DEL, fd, 0, 0);
+	s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, 0, TAG_RING | tag >> 32);
 }
 
 /*
@@ -299,7 +322,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 	}
 	*r = (struct pev_session_ring){
 		.cpu = cpu, .clockid = clock_of(attr), .fd = fd, .poll_fd = -1,
-		.owner = slot->own_rings ? slot : NULL,
+		.epfd = s->epfd, .owner = slot->own_rings ? slot : NULL,
 		.backward = attr->flags & PEV_ATTR_WRITE_BACKWARD,
 	};
 	rc = ring_map(s, r, fd);
@@ -370,6 +393,8 @@ static void ring_hung_up(struct pev_session *s, uint32_t index)
 	bool passed = false;
 
 	s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_DEL, last, 0, 0);
+	if (r->epfd != s->epfd)
+		s->sys->epoll_ctl(s->sys->ctx, r->epfd, EPOLL_CTL_DEL, last, 0, 0);
 	r->poll_fd = -1;
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		const struct pev_event *event = &s->slots[i]->event;
@@ -553,6 +578,7 @@ int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const ch
 	size_t asked = s->config.ring_bytes;
 	int rc = check_ring(s, attr, name, target, err);
 
+	pev_session_stop_feed(s);
 	if (rc == 0)
 		rc = add_slot(s, attr, name, target, want, slot, err);
 	/*
@@ -582,6 +608,7 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 
 	if (slot->closed)
 		return;
+	pev_session_stop_feed(s);
 	slot->closed = true;
 	pev_session_switch_slot(slot, false);
 	lost = pev_event_lost(&slot->event);
@@ -727,8 +754,11 @@ static int take_tick(struct pev_session *s)
 {
 	uint64_t expired;
 	int64_t rc = s->sys->read(s->sys->ctx, s->tick, &expired, sizeof(expired));
-	bool unread = has_unread(s);
+	bool unread;
 
+	pev_session_lock_rings(s);
+	unread = has_unread(s) || pev_session_has_fed(s);
+	pev_session_unlock_rings(s);
 	if (rc < 0 && rc != -EAGAIN)
 		return (int)rc;
 	/* Records of hidden events alone do not need the fast tick. */
@@ -821,6 +851,7 @@ struct pev_tasks *pev_session_tasks(struct pev_session *s)
 
 void pev_session_close(struct pev_session *s)
 {
+	pev_session_close_feed(s);
 	for (uint32_t i = s->nr_rings; i-- > 0;) {
 		/* VM_DONTCOPY (perf_mmap()): another mapping may be there now. */
 		if (!pev_session_is_ours(s))

@@ -2,8 +2,8 @@
  * session_state.h - the state of struct pev_session, shared by the files of this folder.
  *
  * session_open.c opens events and rings and waits. round.c takes records from the rings in order of
- * time. ring_recorder.c gives the rings' bytes to a recorder, aux_area.c reads AUX areas, and
- * losses.c knows the records that the kernel lost.
+ * time, ring_samples.c takes samples without it. ring_recorder.c gives the rings' bytes to a
+ * recorder, aux_area.c reads AUX areas, and losses.c knows the records that the kernel lost.
  */
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "base/merge.h"
 #include "live/ring.h"
 #include "live/session.h"
+#include "perfdata/reorder.h"
 #include "record/lost.h"
 
 /* A ring and its next record. */
@@ -24,6 +25,7 @@ struct pev_session_ring {
 	const struct pev_slot *owner; /* the only event that writes here; NULL: shared */
 	uint64_t idle_aux_head;            /* AUX head when the ring was last empty */
 	int fd;                     /* mapped event, borrowed; others are redirected here */
+	int epfd;                   /* the poll set: the session's, or a reader's */
 	int poll_fd;                /* descriptor in the poll set; -1 when all have hung up */
 	const unsigned char *next;  /* next record, or NULL */
 	struct pev_slot *slot;      /* its event, or NULL */
@@ -83,6 +85,11 @@ struct pev_session {
 	uint32_t unchecked;         /* records since the last check for full rings */
 	uint64_t last_time;         /* of the newest record that was taken */
 
+	struct pev_session_feed *feed; /* NULL: all records are in order of time */
+	struct pev_reorder kept;    /* records of the feed that wait for their time */
+	bool run_is_kept;           /* the run's records are from there */
+	bool has_fed;               /* the round has passed samples */
+
 	struct pev_session_ring *aux_ring; /* the last record of the run announces AUX bytes */
 	uint64_t aux_offset, aux_size, aux_flags;
 
@@ -102,6 +109,26 @@ struct pev_slot *pev_session_slot_of_record(struct pev_session *session,
 					    const unsigned char *bytes, uint16_t size);
 /* Returns the index of the slot with that id, or PEV_NO_EVENT. */
 uint32_t pev_session_slot_of_id(const struct pev_session *session, uint64_t id);
+
+/* Moves the ring's descriptor to another poll set, which pev_session_hand_over_ring() reads. */
+void pev_session_move_ring(struct pev_session *session, uint32_t index, int epfd);
+/* A reader's descriptor with that tag has hung up: lets the session handle it. Any thread. */
+void pev_session_hand_over_ring(const struct pev_session *session, int epfd, uint64_t tag);
+
+/* Parses the record at r->next, of r->next_size bytes: its type, event and time. */
+void pev_session_parse_record(struct pev_session *session, struct pev_session_ring *r);
+
+/* ring_samples.c: while a feed is on, its lock guards the rings and pev_session_has_fed(). */
+void pev_session_lock_rings(struct pev_session *session);
+void pev_session_unlock_rings(struct pev_session *session);
+bool pev_session_has_fed(const struct pev_session *session);
+/* Passes what was read, and what the rings have, to the consumer. */
+void pev_session_collect(struct pev_session *session);
+/* Fills the run with kept records before that time. False if there are none. */
+bool pev_session_fill_kept(struct pev_session *session, uint64_t horizon);
+void pev_session_release_kept(struct pev_session *session);
+/* Ends the feed and the kept records, without the consumer. */
+void pev_session_close_feed(struct pev_session *session);
 
 /* Sets the interval of the tick. On failure the tick stays as it is. */
 int pev_session_set_tick(struct pev_session *session, uint64_t ns);

@@ -99,7 +99,7 @@ local conflicts = {
   { "compress", without = "record", "it requires a recording", "record = FILE" },
   { "switch_output", without = "record", "it requires a recording", "record = FILE" },
 }
-for _, name in ipairs { "uid", "cgroup", "command", "all_cpus", "buffer", "overwrite", "clock" } do
+for _, name in ipairs { "uid", "cgroup", "command", "all_cpus", "buffer", "readers", "overwrite", "clock" } do
   conflicts[#conflicts + 1] = { "input", with = name, "a recording is as it was made, and the kernel is not asked",
                                 "without " .. name }
 end

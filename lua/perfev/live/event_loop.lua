@@ -127,6 +127,35 @@ local function take_counts(session)
   if not n then session.failure, session.cut = why, true end
 end
 
+-- Returns the number of threads that feed aggregators from the rings, or nil and why the order of time is needed.
+local function start_unordered(session, max)
+  if max > 0 then return nil, "the number of records is limited" end
+  return session.core:unordered(session.opts.readers or 0)
+end
+
+-- Chooses between the order of time and aggregators that are fed straight from the rings.
+local function choose_order(session, max)
+  local threads, why = start_unordered(session, max)
+  local wanted = session.opts.readers or 0
+  local is_refused = wanted > 1 and (threads or 0) == 0
+  local text = "the rings are read without order of time"
+  if is_refused then
+    text = ("readers %d: no other thread reads the rings: %s"):format(wanted, why or "hooks answer the system calls")
+  elseif not threads then
+    text = "the rings are read in the order of time: " .. why
+  elseif threads > 0 then
+    text = ("%s, on %d thread%s"):format(text, threads, threads == 1 and "" or "s")
+  end
+  if text ~= session.order_text then session:_log(is_refused and 0 or 1, text) end
+  session.is_ordered, session.order_text = not threads, text
+end
+
+local function dispatch(session, drain, max)
+  if session.replay then return session.replay:dispatch(drain, max) end
+  if not session.is_ordered and session.events[1] and not session.core:feeds() then choose_order(session, max) end
+  return session.core:dispatch(drain, max)
+end
+
 --- Delivers the records in the rings and returns their number. Sets session.cut if a callback stopped the session.
 -- @tparam session session
 -- @tparam string drain      "round", or "rest" at the end
@@ -137,7 +166,7 @@ function M.deliver(session, drain, max)
     n, stopped, code = session.core:copy()
     n = n and 0
   else
-    n, stopped, code = (session.replay or session.core):dispatch(drain, count_records_left(session, max))
+    n, stopped, code = dispatch(session, drain, count_records_left(session, max))
     M.keep_sampled_files(session)
   end
   recording.check_write(session, drain == "rest")

@@ -432,11 +432,20 @@ static int begin_round(struct l_session *self, enum pev_drain drain)
 	return pev_engine_begin(&self->engine, drain);
 }
 
+static void close_source(struct l_session *self)
+{
+	if (!self->s)
+		return;
+	/* A thread of the parent process may have been feeding it: it cannot be freed. */
+	if (pev_session_feeds(self->s) && !pev_session_is_ours(self->s))
+		self->unordered = NULL;
+	pev_session_close(self->s);
+	self->s = NULL;
+}
+
 static void close_all(struct l_session *self)
 {
-	if (self->s)
-		pev_session_close(self->s);
-	self->s = NULL;
+	close_source(self);
 	free_rest(self);
 }
 
@@ -572,6 +581,8 @@ static int l_session_dispatch(lua_State *L)
 		delivery.most = ROUND_CALLS;
 	l_dispatch_prepare_stack(L, &self->d);
 	luaL_checkstack(L, 2 * lua_gettop(L) + LUA_MINSTACK, "dispatch");
+	if (max)
+		pev_session_stop_feed(self->s);
 	self->d.dispatching = true;
 	self->d.stop = false;
 	self->d.now++; /* Lua ran since the last round */
@@ -580,6 +591,7 @@ static int l_session_dispatch(lua_State *L)
 		self->d.dispatching = false;
 		return l_result(L, delivery.rc, NULL);
 	}
+	delivery.nr = l_session_count_fed(self);
 	do {
 		call_callbacks_protected(L, &delivery);
 	} while (delivery.rc == 0 && call_news(L, self, AT_FILE));
@@ -623,6 +635,7 @@ static int l_session_begin(lua_State *L)
 	if (self->d.dispatching)
 		return luaL_error(L, "records() called from a callback of the same session");
 	self->d.now++;
+	pev_session_stop_feed(self->s);
 	return l_result(L, begin_round(self, check_drain(L, 2)), NULL);
 }
 
@@ -794,9 +807,7 @@ static int l_session_abandon(lua_State *L)
 	struct l_session *self = l_session_check_any(L);
 
 	self->d.now++; /* views become invalid */
-	if (self->s)
-		pev_session_close(self->s);
-	self->s = NULL;
+	close_source(self);
 	return 0;
 }
 
@@ -805,9 +816,7 @@ static int l_session_gc(lua_State *L)
 	struct l_session *self = l_session_check_any(L);
 
 	/* Collected in a callback: the state is being closed, as by os.exit(true, true). */
-	if (self->s)
-		pev_session_close(self->s);
-	self->s = NULL;
+	close_source(self);
 	if (self->sys)
 		free_rest(self);
 	return 0;

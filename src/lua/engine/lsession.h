@@ -36,6 +36,7 @@ struct l_session {
 	struct l_dispatch d;
 	struct l_unordered *unordered; /* NULL: records are delivered in the order of time */
 	uint64_t delivered;
+	uint64_t fed;                /* of them, without a dispatch that returned their number */
 	struct pev_err damage;       /* why reading the recording ended early; code 0: it did not */
 	struct pev_tracepoints *tps; /* owned */
 	struct pev_kallsyms *symbols; /* owned; read when the first address is printed */
@@ -65,5 +66,7 @@ void l_session_read_wanted(lua_State *L, struct l_session *self);
  * without one. Raises.
  */
 bool l_session_take_recording(lua_State *L, struct l_session *self);
+/* Adds the counts of the samples that a live session fed. Returns how many since the last call. */
+uint64_t l_session_count_fed(struct l_session *self);
 /* Sets the totals that a recording has in place of rings. */
 void l_session_add_totals(struct l_session *self, struct pev_totals *totals);

@@ -235,6 +235,7 @@ static int l_session_keep_own(lua_State *L)
 {
 	struct l_session *self = l_session_check_live(L);
 
+	pev_session_stop_feed(self->s);
 	return l_result(L, pev_engine_keep_excluded(&self->engine, check_slot(L, self, 2)->index),
 			NULL);
 }
@@ -248,6 +249,7 @@ static int l_session_period(lua_State *L)
 	struct pev_err err;
 	int rc = pev_event_period(&slot->event, (uint64_t)period);
 
+	pev_session_stop_feed(self->s); /* its threads read the plan */
 	if (rc < 0)
 		pev_fail(&err, rc, "%s: cannot set the period %lld", slot->event.name,
 			 (long long)period);

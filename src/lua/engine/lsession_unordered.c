@@ -1,4 +1,4 @@
-/* lsession_unordered.c - feeds a recording's aggregators without order of time; see lsession.h. */
+/* lsession_unordered.c - feeds a session's aggregators without order of time; see lsession.h. */
 #include "lua/engine/lsession.h"
 
 #include <stdlib.h>
@@ -6,15 +6,17 @@
 #include "engine/route.h"
 #include "lua/base/lerror.h"
 
+#define NO_MEMORY "no memory to read records without order of time"
+
 /* Returns why the order of time is needed, whatever the callbacks; or NULL. */
-static const char *needs_order(const struct pev_engine *e, const struct pev_reader *reader)
+static const char *needs_order(const struct pev_engine *e)
 {
 	for (uint32_t i = 0; i < e->nr_listeners; i++)
 		if (!e->listeners[i].off &&
 		    e->listeners[i].wanted_types & ~(1u << PERF_RECORD_SAMPLE))
 			return "a callback gets records that are no samples";
-	for (uint32_t i = 0; i < pev_reader_count_events(reader); i++) {
-		const struct pev_attr *attr = &pev_reader_event(reader, i)->attr;
+	for (uint32_t i = 0; i < e->source->calls->count_events(e->source); i++) {
+		const struct pev_attr *attr = e->source->calls->attr(e->source, i);
 
 		if (attr->flags & PEV_ATTR_DEFER_CALLCHAIN || pev_group_read_splits(attr))
 			return "samples are joined or split";
@@ -47,7 +49,7 @@ static void read_routes(lua_State *L, struct l_session *self, struct l_unordered
 	struct pev_engine *e = &self->engine;
 	struct l_unordered_route *routes;
 
-	config->nr_routes = pev_reader_count_events(self->recording.reader);
+	config->nr_routes = e->source->calls->count_events(e->source);
 	config->routes = routes =
 		lua_newuserdatauv(L, sizeof(*routes) * (config->nr_routes + (size_t)1), 0);
 	for (uint32_t n = 0; n < config->nr_routes; n++) {
@@ -55,13 +57,14 @@ static void read_routes(lua_State *L, struct l_session *self, struct l_unordered
 		uint32_t *slots;
 
 		if (!route) {
-			luaL_error(L, "no memory to read the recording");
+			luaL_error(L, NO_MEMORY);
 			__builtin_unreachable(); /* it raises */
 		}
 		luaL_checkstack(L, 2, "routes");
 		slots = lua_newuserdatauv(L, sizeof(*slots) * (route->nr + (size_t)1), 0);
 		routes[n].nr = copy_slots(e, route, slots);
 		routes[n].slots = slots;
+		routes[n].keeps_excluded = pev_engine_keeps(e, n);
 	}
 }
 
@@ -77,59 +80,140 @@ static uint32_t default_jobs(const struct pev_sys *sys)
 	return nr < 8 ? (uint32_t)nr : 8;
 }
 
-static bool *read_keeps(lua_State *L, const struct pev_engine *e, uint32_t nr)
+static void add_counts(struct l_session *self, const struct l_unordered_counts *counts)
 {
-	bool *keeps = lua_newuserdatauv(L, nr + (size_t)1, 0);
+	self->delivered += counts->delivered;
+	self->d.undecided += counts->undecided;
+	self->engine.excluded += counts->excluded;
+}
 
-	for (uint32_t i = 0; i < nr; i++)
-		keeps[i] = pev_engine_keeps(e, i);
-	return keeps;
+static void take_counts(struct l_session *self)
+{
+	struct l_unordered_counts counts = { 0 };
+
+	if (self->unordered)
+		counts = l_unordered_take_counts(self->unordered);
+	add_counts(self, &counts);
+	self->fed += counts.delivered;
+}
+
+uint64_t l_session_count_fed(struct l_session *self)
+{
+	uint64_t fed;
+
+	take_counts(self);
+	fed = self->fed;
+	self->fed = 0;
+	return fed;
+}
+
+/* Fills config. Returns why the session's callbacks need the order of time, or NULL. */
+static const char *check_callbacks(lua_State *L, struct l_session *self,
+				   struct l_unordered_config *config)
+{
+	read_routes(L, self, config);
+	config->d = &self->d;
+	config->exclude_pid = self->engine.exclude_pid;
+	config->budget = l_dispatch_budget(L, 1);
+	return l_unordered_refusal(config);
+}
+
+static void open_unordered(lua_State *L, struct l_session *self,
+			   const struct l_unordered_config *config)
+{
+	take_counts(self);
+	l_unordered_close(self->unordered);
+	self->unordered = l_unordered_open(config);
+	if (!self->unordered)
+		luaL_error(L, NO_MEMORY);
+}
+
+/* Of a recording: as l_session_unordered(). */
+static const char *read_file_unordered(lua_State *L, struct l_session *self, uint32_t *jobs)
+{
+	struct l_unordered_config config = { 0 };
+	struct pev_unordered_config file = { 0 };
+	const char *why = NULL;
+
+	if (!l_reader_enter(self->file, L, 3))
+		luaL_error(L, "the recording is closed");
+	if (!pev_reader_get_area(self->recording.reader, &file.area))
+		why = "the input is not one file";
+	if (!why)
+		why = check_callbacks(L, self, &config);
+	if (why)
+		return why;
+	/* Hooks are functions of Lua, which one thread runs. */
+	if (file.area.sys != &pev_sys_linux)
+		*jobs = 1;
+	else if (!*jobs)
+		*jobs = default_jobs(file.area.sys);
+	config.parts = file.jobs = *jobs;
+	file.from = self->engine.wanted.from;
+	file.to = self->engine.wanted.to;
+	open_unordered(L, self, &config);
+	if (l_unordered_set_file(self->unordered, &file) < 0)
+		luaL_error(L, NO_MEMORY);
+	return NULL;
+}
+
+/* The same for rings. Without threads the dispatch feeds the aggregators. */
+static const char *read_rings_unordered(lua_State *L, struct l_session *self, uint32_t *readers)
+{
+	struct l_unordered_config config = { .is_live = true };
+	struct pev_session_feed_config feed = { .collect = l_unordered_collect };
+	const char *why = pev_session_feed_refusal(self->s);
+	int threads;
+
+	if (!why)
+		why = check_callbacks(L, self, &config);
+	if (why)
+		return why;
+	if (*readers < 2 || self->sys != &pev_sys_linux)
+		*readers = 0;
+	config.is_direct = !*readers;
+	config.parts = *readers ? 2 * *readers : 1;
+	pev_session_stop_feed(self->s);
+	open_unordered(L, self, &config);
+	feed.batch = l_unordered_batch(self->unordered);
+	feed.threads = *readers;
+	threads = pev_session_feed(self->s, &feed);
+	*readers = (uint32_t)threads;
+	return threads < 0 ? "a thread cannot be started" : NULL;
 }
 
 /*
- * s:unordered(jobs) -> number of threads | nil, why the order of time is needed. jobs 0: one for
- * each CPU, at most 8. Call s:feed_unordered() next.
+ * s:unordered(threads) -> number of threads | nil, why the order of time is needed. Of a
+ * recording, call s:feed_unordered() next; threads 0: one for each CPU, at most 8. Live,
+ * s:dispatch() feeds; threads 0 and 1: none but this one, and 0 is returned.
  */
 static int l_session_unordered(lua_State *L)
 {
 	struct l_session *self = l_session_check(L);
-	lua_Integer jobs = luaL_checkinteger(L, 2);
-	struct l_unordered_config config = { 0 };
+	lua_Integer threads = luaL_checkinteger(L, 2);
+	uint32_t nr = (uint32_t)threads;
 	const char *why;
 
-	luaL_argcheck(L, self->file, 1, "a session of a recording expected");
-	luaL_argcheck(L, jobs >= 0 && jobs <= PEV_UNORDERED_JOBS_MAX, 2, "0 .. 64");
+	luaL_argcheck(L, threads >= 0 && threads <= PEV_UNORDERED_JOBS_MAX, 2, "0 .. 64");
 	lua_settop(L, 2);
 	lua_getiuservalue(L, 1, L_SESSION_UV_FILE);
-	if (!l_reader_enter(self->file, L, 3))
-		return luaL_error(L, "the recording is closed");
-	why = needs_order(&self->engine, self->recording.reader);
-	if (!why && !pev_reader_get_area(self->recording.reader, &config.core.area))
-		why = "the input is not one file";
-	if (!why) {
-		read_routes(L, self, &config);
-		config.d = &self->d;
-		why = l_unordered_refusal(&config);
-	}
+	why = needs_order(&self->engine);
+	if (!why)
+		why = self->file ? read_file_unordered(L, self, &nr)
+				 : read_rings_unordered(L, self, &nr);
 	if (why) {
 		lua_pushnil(L);
 		lua_pushstring(L, why);
 		return 2;
 	}
-	/* Hooks are functions of Lua, which one thread runs. */
-	if (config.core.area.sys != &pev_sys_linux)
-		jobs = 1;
-	config.core.jobs = jobs ? (uint32_t)jobs : default_jobs(config.core.area.sys);
-	config.core.from = self->engine.wanted.from;
-	config.core.to = self->engine.wanted.to;
-	config.core.exclude_pid = self->engine.exclude_pid;
-	config.keeps_excluded = read_keeps(L, &self->engine, config.nr_routes);
-	config.budget = l_dispatch_budget(L, 1);
-	l_unordered_close(self->unordered);
-	self->unordered = l_unordered_open(&config);
-	if (!self->unordered)
-		return luaL_error(L, "no memory to read the recording");
-	lua_pushinteger(L, config.core.jobs);
+	lua_pushinteger(L, nr);
+	return 1;
+}
+
+/* s:feeds() -> true if the dispatch of a live session feeds aggregators without order of time */
+static int l_session_feeds(lua_State *L)
+{
+	lua_pushboolean(L, pev_session_feeds(l_session_check_live(L)->s));
 	return 1;
 }
 
@@ -144,7 +228,7 @@ static int l_session_feed_unordered(lua_State *L)
 	struct l_unordered_counts counts;
 	int rc = 0;
 
-	luaL_argcheck(L, self->unordered, 1, "unordered() comes first");
+	luaL_argcheck(L, self->file && self->unordered, 1, "unordered() comes first");
 	lua_settop(L, 2);
 	lua_getiuservalue(L, 1, L_SESSION_UV_FILE);
 	if (!l_reader_enter(self->file, L, 3))
@@ -159,9 +243,7 @@ static int l_session_feed_unordered(lua_State *L)
 	}
 	if (rc == 0) {
 		counts = l_unordered_settle(self->unordered, self->recording.reader);
-		self->delivered += counts.delivered;
-		self->d.undecided += counts.undecided;
-		self->engine.excluded += counts.excluded;
+		add_counts(self, &counts);
 		lua_pushboolean(L, 0);
 		lua_pushinteger(L, (lua_Integer)counts.delivered);
 	} else {
@@ -201,5 +283,6 @@ const luaL_Reg l_session_unordered_methods[] = {
 	{ "read_ahead", l_session_read_ahead },
 	{ "unordered", l_session_unordered },
 	{ "feed_unordered", l_session_feed_unordered },
+	{ "feeds", l_session_feeds },
 	{ NULL, NULL },
 };

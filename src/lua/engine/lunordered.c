@@ -17,28 +17,31 @@ struct target {
 	bool has_args;
 };
 
-/* The aggregators and sinks of a thread. */
+/* The aggregators and sinks of a part. */
 struct copy {
-	struct l_agg *aggs;      /* one for each of the replay's */
+	struct l_agg *aggs;      /* one for each of the session's; NULL: the session's themselves */
 	struct target *targets;  /* in the order of the routes */
+	struct pev_budget budget; /* of a part of rings */
 	uint64_t delivered, undecided;
 };
 
 struct l_unordered {
-	struct pev_unordered *core;
-	struct pev_unordered_event *events;
-	struct l_agg **aggs;     /* the replay's */
+	struct pev_unordered *core; /* NULL: rings */
+	struct pev_batch_config batch;
+	struct pev_batch_event *events;
+	struct l_agg **aggs;     /* the session's */
 	uint32_t nr_aggs;
 	uint32_t *first;         /* by event: its first target; one more */
 	uint32_t nr_targets;
-	const struct pev_budget *budget;
+	struct pev_budget *budget;
 	struct copy *copies;
 	uint32_t nr_copies;
+	struct l_unordered_counts counts; /* of the parts of rings that were collected */
 };
 
 /* ---- is it possible? ---- */
 
-static const char *sink_refusal(const struct l_sink *sink)
+static const char *sink_refusal(const struct l_sink *sink, bool is_live)
 {
 	const struct l_agg *agg = sink->agg;
 
@@ -48,7 +51,7 @@ static const char *sink_refusal(const struct l_sink *sink)
 		return "spans join records";
 	if (agg->all.config.kind == PEV_AGG_TOP)
 		return "top{} keeps the keys that came last";
-	if (agg->deltas || agg->all.nr || agg->all.other.n)
+	if (!is_live && (agg->deltas || agg->all.nr || agg->all.other.n))
 		return "an aggregator has values";
 	for (uint32_t i = 0; i < sink->nr; i++) {
 		const struct l_field *field = &sink->fields[i];
@@ -70,7 +73,7 @@ static const char *slot_refusal(const struct l_unordered_config *config, uint32_
 		return "a condition asks for the name of a task";
 	for (const struct l_sink *sink = at->sinks[PERF_RECORD_SAMPLE]; sink && !why;
 	     sink = sink->next)
-		why = sink_refusal(sink);
+		why = sink_refusal(sink, config->is_live);
 	return why;
 }
 
@@ -123,11 +126,12 @@ static void clear_aggregator(struct l_agg *agg)
 	agg->times.any = false;
 }
 
-/* An empty aggregator like that one. It has no budget: join_copy() compares with it. */
+/* An empty aggregator like that one, without its budget. */
 static struct l_agg copy_aggregator(const struct l_agg *agg)
 {
 	struct l_agg copy = *agg;
 
+	copy.deltas = false;
 	pev_agg_init(&copy.all, &agg->all.config, NULL);
 	copy.key = (struct pev_key){ 0 };
 	clear_aggregator(&copy);
@@ -135,10 +139,12 @@ static struct l_agg copy_aggregator(const struct l_agg *agg)
 }
 
 static struct l_agg *find_copy(const struct l_unordered *self, const struct copy *copy,
-			       const struct l_agg *agg)
+			       struct l_agg *agg)
 {
 	uint32_t i = 0;
 
+	if (!copy->aggs)
+		return agg;
 	while (self->aggs[i] != agg)
 		i++;
 	return &copy->aggs[i];
@@ -172,12 +178,18 @@ static int make_copy(const struct l_unordered *self, const struct l_unordered_co
 {
 	uint32_t at = 0;
 
-	copy->aggs = calloc(self->nr_aggs + 1, sizeof(*copy->aggs));
 	copy->targets = calloc(self->nr_targets + 1, sizeof(*copy->targets));
-	if (!copy->aggs || !copy->targets)
+	if (!config->is_direct)
+		copy->aggs = calloc(self->nr_aggs + 1, sizeof(*copy->aggs));
+	if (!copy->targets || (!copy->aggs && !config->is_direct))
 		return -ENOMEM;
-	for (uint32_t i = 0; i < self->nr_aggs; i++)
+	copy->budget.limit = config->budget->limit / config->parts;
+	for (uint32_t i = 0; copy->aggs && i < self->nr_aggs; i++) {
 		copy->aggs[i] = copy_aggregator(self->aggs[i]);
+		/* Of a recording, join_copy() compares with the session's budget. */
+		if (config->is_live)
+			pev_agg_budget(&copy->aggs[i].all, &copy->budget);
+	}
 	for (uint32_t event = 0; event < config->nr_routes; event++)
 		for (uint32_t i = 0; i < config->routes[event].nr; i++)
 			if (copy_target(self, copy,
@@ -199,7 +211,7 @@ static void free_copy(const struct l_unordered *self, struct copy *copy)
 		}
 		free(target->guard);
 	}
-	for (uint32_t i = 0; copy->aggs && copy->targets && i < self->nr_aggs; i++) {
+	for (uint32_t i = 0; copy->aggs && i < self->nr_aggs; i++) {
 		pev_agg_free(&copy->aggs[i].all);
 		pev_key_free(&copy->aggs[i].key);
 	}
@@ -332,6 +344,17 @@ static bool join_copy(void *ctx, uint32_t part)
 	return has_all_keys(self);
 }
 
+int l_unordered_set_file(struct l_unordered *self, const struct pev_unordered_config *file)
+{
+	struct pev_unordered_config config = *file;
+
+	config.batch = self->batch;
+	config.drop = drop_copy;
+	config.join = join_copy;
+	self->core = pev_unordered_open(&config);
+	return self->core ? 0 : -ENOMEM;
+}
+
 int l_unordered_step(struct l_unordered *self)
 {
 	int rc = pev_unordered_step(self->core);
@@ -367,22 +390,76 @@ uint64_t l_unordered_offset(const struct l_unordered *self)
 	return pev_unordered_offset(self->core);
 }
 
+/* ---- rings ---- */
+
+static void add_cell(struct l_agg *agg, const struct pev_agg *from, const struct pev_cell *cell)
+{
+	const void *key = pev_agg_key(from, cell);
+
+	if ((agg->deltas && pev_agg_put(&agg->recent, key, cell->key_len, cell) < 0) ||
+	    pev_agg_put(&agg->all, key, cell->key_len, cell) < 0)
+		agg->no_memory += cell->n;
+}
+
+static void add_other(struct l_agg *agg, const struct pev_cell *other)
+{
+	if (other->n && ((agg->deltas && pev_agg_put_other(&agg->recent, other) < 0) ||
+			 pev_agg_put_other(&agg->all, other) < 0))
+		agg->no_memory += other->n;
+}
+
+void l_unordered_collect(void *ctx, uint32_t part, uint64_t excluded)
+{
+	struct l_unordered *self = ctx;
+	struct copy *copy = &self->copies[part];
+
+	self->counts.delivered += copy->delivered;
+	self->counts.undecided += copy->undecided;
+	self->counts.excluded += excluded;
+	self->budget->refused += copy->budget.refused;
+	self->budget->failed += copy->budget.failed;
+	copy->budget.refused = copy->budget.failed = 0;
+	for (uint32_t i = 0; copy->aggs && i < self->nr_aggs; i++) {
+		struct l_agg *agg = self->aggs[i], *from = &copy->aggs[i];
+
+		for (uint32_t n = 0; n < from->all.nr; n++)
+			add_cell(agg, &from->all, from->all.cells[n]);
+		add_other(agg, &from->all.other);
+		agg->no_memory += from->no_memory;
+		add_counts(agg, from);
+		clear_aggregator(from);
+	}
+	copy->delivered = copy->undecided = 0;
+}
+
+const struct pev_batch_config *l_unordered_batch(const struct l_unordered *self)
+{
+	return &self->batch;
+}
+
+struct l_unordered_counts l_unordered_take_counts(struct l_unordered *self)
+{
+	struct l_unordered_counts counts = self->counts;
+
+	self->counts = (struct l_unordered_counts){ 0 };
+	return counts;
+}
+
 /* ---- open and close ---- */
 
 static int fill(struct l_unordered *self, const struct l_unordered_config *config)
 {
-	struct pev_unordered_config core = config->core;
 	uint32_t nr = config->nr_routes;
 
 	self->events = calloc(nr + 1, sizeof(*self->events));
 	self->first = calloc(nr + 1, sizeof(*self->first));
-	self->copies = calloc(core.jobs, sizeof(*self->copies));
+	self->copies = calloc(config->parts, sizeof(*self->copies));
 	if (!self->events || !self->first || !self->copies)
 		return -ENOMEM;
-	self->nr_copies = core.jobs;
+	self->nr_copies = config->parts;
 	for (uint32_t event = 0; event < nr; event++) {
 		self->events[event].is_wanted = config->routes[event].nr > 0;
-		self->events[event].keeps_excluded = config->keeps_excluded[event];
+		self->events[event].keeps_excluded = config->routes[event].keeps_excluded;
 		self->first[event + 1] = self->first[event] + config->routes[event].nr;
 		for (uint32_t i = 0; i < config->routes[event].nr; i++) {
 			uint32_t slot = config->routes[event].slots[i];
@@ -392,16 +469,12 @@ static int fill(struct l_unordered *self, const struct l_unordered_config *confi
 		}
 	}
 	self->nr_targets = count_targets(config);
-	for (uint32_t i = 0; i < core.jobs; i++)
+	for (uint32_t i = 0; i < config->parts; i++)
 		if (make_copy(self, config, &self->copies[i]) < 0)
 			return -ENOMEM;
-	core.events = self->events;
-	core.feed = feed;
-	core.drop = drop_copy;
-	core.join = join_copy;
-	core.ctx = self;
-	self->core = pev_unordered_open(&core);
-	return self->core ? 0 : -ENOMEM;
+	self->batch = (struct pev_batch_config){ .events = self->events, .feed = feed, .ctx = self,
+						 .exclude_pid = config->exclude_pid };
+	return 0;
 }
 
 struct l_unordered *l_unordered_open(const struct l_unordered_config *config)
