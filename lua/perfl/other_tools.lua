@@ -1,5 +1,5 @@
 --- Maps tools, options and builtins of perf, bpftrace and bcc to their counterparts in perfl.
--- It is used after a word was refused: an answer is lines to print below the message, the last of them "try: …".
+-- It is used after a word was refused: an answer is lines to print below the message; the last line is "try: …".
 -- Source: perf's Documentation/ of 6.1; bpftrace(8); man/man8 of bcc and of perf-tools.
 
 local core = require "perfev.core"

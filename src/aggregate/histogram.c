@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKET_STEP = 16 }; /* buckets are allocated in multiples of it */
+enum { BUCKET_STEP = 16 }; /* buckets are allocated in multiples of this */
 
 int pev_agg_check_steps(const struct pev_agg_config *config, struct pev_err *err)
 {

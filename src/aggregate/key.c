@@ -12,7 +12,7 @@ struct sip {
 	uint64_t a, b, c, d;
 };
 
-static inline uint64_t rotate(uint64_t x, int bits)
+static inline uint64_t rotate_left(uint64_t x, int bits)
 {
 	return x << bits | x >> (64 - bits);
 }
@@ -22,14 +22,14 @@ static inline __attribute__((always_inline)) struct sip sip_round(struct sip v)
 {
 	v.a += v.b;
 	v.c += v.d;
-	v.b = rotate(v.b, 13) ^ v.a;
-	v.d = rotate(v.d, 16) ^ v.c;
-	v.a = rotate(v.a, 32);
+	v.b = rotate_left(v.b, 13) ^ v.a;
+	v.d = rotate_left(v.d, 16) ^ v.c;
+	v.a = rotate_left(v.a, 32);
 	v.c += v.b;
 	v.a += v.d;
-	v.b = rotate(v.b, 17) ^ v.c;
-	v.d = rotate(v.d, 21) ^ v.a;
-	v.c = rotate(v.c, 32);
+	v.b = rotate_left(v.b, 17) ^ v.c;
+	v.d = rotate_left(v.d, 21) ^ v.a;
+	v.c = rotate_left(v.c, 32);
 	return v;
 }
 

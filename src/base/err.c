@@ -96,8 +96,8 @@ static unsigned int min_of(unsigned int a, unsigned int b)
 }
 
 /* Returns the distance of two words, or limit + 1 when it exceeds limit. */
-static unsigned int distance(const char *a, size_t a_len, const char *b, size_t b_len,
-			     unsigned int limit)
+static unsigned int word_distance(const char *a, size_t a_len, const char *b, size_t b_len,
+				  unsigned int limit)
 {
 	unsigned int rows[3][NEAREST_MAX + 1];
 	unsigned int *two_up = rows[0], *up = rows[1], *row = rows[2];
@@ -143,7 +143,7 @@ const char *pev_nearest(const char *word, const char *const *names, size_t nr)
 
 		if (name_len > NEAREST_MAX)
 			continue;
-		d = distance(word, len, names[i], name_len, limit);
+		d = word_distance(word, len, names[i], name_len, limit);
 		if (d > limit)
 			continue;
 		nearest = names[i];

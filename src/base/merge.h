@@ -54,6 +54,6 @@ static inline void pev_merge_replace(struct pev_merge *merge, uint64_t time)
 
 /*
  * Begins a round; now is the clock, read before the sources. Items that are older than the gap
- * are visible by then, so this round sees all of them: they are before the horizon.
+ * are visible by then, so this round sees them all: they are before the horizon.
  */
 void pev_merge_round(struct pev_merge *merge, uint64_t now);

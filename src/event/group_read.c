@@ -60,8 +60,8 @@ static int grow_counts(struct pev_group_read *group)
 }
 
 /* Sets *more to the difference from the count at the last sample. */
-static int growth(struct pev_group_read *group, const struct pev_read_value *value, uint32_t tid,
-		  uint64_t *more)
+static int update_count(struct pev_group_read *group, const struct pev_read_value *value,
+			uint32_t tid, uint64_t *more)
 {
 	struct pev_last_count *count;
 
@@ -112,7 +112,7 @@ int pev_group_read_split(struct pev_group_read *group, const struct pev_record *
 		if (event == UINT32_MAX)
 			continue;
 		known = true;
-		rc = growth(group, &one, (uint32_t)tid.u, &more);
+		rc = update_count(group, &one, (uint32_t)tid.u, &more);
 		if (rc == 0 && more)
 			rc = add_part(group, event, more);
 	}

@@ -278,7 +278,7 @@ local objects = {
 }
 
 -- class, page, a name in the first column of the class's table there; then types for tables
--- without a column of them: by name, and `any` for the rest.
+-- without such a column: by name, and `any` for the rest.
 local classes = {
   { "perfev.SessionOptions", "sessions", "buffer" },
   { "perfev.SessionOptions", "sessions", "on_error" },

@@ -2,8 +2,8 @@
  * record_text.h - a record as a line of text or as a JSON object, with all its fields.
  *
  * The layout tables decide how a field is written. Addresses are hexadecimal, in JSON strings.
- * Other integers have all their digits, a u64 no sign. Bytes are hexadecimal; a line has only the
- * first of them. Foreign text is escaped for a terminal.
+ * Other integers have all their digits, a u64 no sign. Bytes are hexadecimal; a line has only
+ * the first ones. Foreign text is escaped for a terminal.
  */
 #pragma once
 

@@ -387,7 +387,7 @@ static void restore_rule(struct row_state *s, uint64_t reg)
 						 (struct pev_rule){ .kind = PEV_RULE_UNSPECIFIED };
 }
 
-static int64_t scaled(const struct row_state *s, uint64_t factored)
+static int64_t scale_offset(const struct row_state *s, uint64_t factored)
 {
 	return (int64_t)(factored * (uint64_t)s->cie->data_factor);
 }
@@ -454,7 +454,7 @@ static bool define_cfa(struct row_state *s, uint8_t op, struct pev_bytes *b)
 		return true;
 	case DW_CFA_def_cfa_sf:
 		reg = pev_bytes_uleb(b);
-		set_cfa(s, reg, scaled(s, (uint64_t)pev_bytes_sleb(b)));
+		set_cfa(s, reg, scale_offset(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	case DW_CFA_def_cfa_register:
 		set_cfa(s, pev_bytes_uleb(b), row->cfa.value);
@@ -463,7 +463,7 @@ static bool define_cfa(struct row_state *s, uint8_t op, struct pev_bytes *b)
 		set_cfa(s, row->cfa_reg, (int64_t)pev_bytes_uleb(b));
 		return true;
 	case DW_CFA_def_cfa_offset_sf:
-		set_cfa(s, row->cfa_reg, scaled(s, (uint64_t)pev_bytes_sleb(b)));
+		set_cfa(s, row->cfa_reg, scale_offset(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	case DW_CFA_def_cfa_expression:
 		set_cfa_ops(s, b);
@@ -492,19 +492,20 @@ static bool define_register(struct row_state *s, uint8_t op, struct pev_bytes *b
 		set_value(s, reg, PEV_RULE_REGISTER, (int64_t)pev_bytes_uleb(b));
 		return true;
 	case DW_CFA_offset_extended:
-		set_value(s, reg, PEV_RULE_OFFSET, scaled(s, pev_bytes_uleb(b)));
+		set_value(s, reg, PEV_RULE_OFFSET, scale_offset(s, pev_bytes_uleb(b)));
 		return true;
 	case DW_CFA_offset_extended_sf:
-		set_value(s, reg, PEV_RULE_OFFSET, scaled(s, (uint64_t)pev_bytes_sleb(b)));
+		set_value(s, reg, PEV_RULE_OFFSET, scale_offset(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	case DW_CFA_GNU_negative_offset_extended:
-		set_value(s, reg, PEV_RULE_OFFSET, -scaled(s, pev_bytes_uleb(b)));
+		set_value(s, reg, PEV_RULE_OFFSET, -scale_offset(s, pev_bytes_uleb(b)));
 		return true;
 	case DW_CFA_val_offset:
-		set_value(s, reg, PEV_RULE_VAL_OFFSET, scaled(s, pev_bytes_uleb(b)));
+		set_value(s, reg, PEV_RULE_VAL_OFFSET, scale_offset(s, pev_bytes_uleb(b)));
 		return true;
 	case DW_CFA_val_offset_sf:
-		set_value(s, reg, PEV_RULE_VAL_OFFSET, scaled(s, (uint64_t)pev_bytes_sleb(b)));
+		set_value(s, reg, PEV_RULE_VAL_OFFSET,
+			  scale_offset(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	default:
 		*b = was;
@@ -515,7 +516,7 @@ static bool define_register(struct row_state *s, uint8_t op, struct pev_bytes *b
 static bool execute_one(struct row_state *s, uint8_t op, struct pev_bytes *b)
 {
 	if ((op & 0xc0) == DW_CFA_offset) {
-		set_value(s, op & 0x3f, PEV_RULE_OFFSET, scaled(s, pev_bytes_uleb(b)));
+		set_value(s, op & 0x3f, PEV_RULE_OFFSET, scale_offset(s, pev_bytes_uleb(b)));
 		return true;
 	}
 	if ((op & 0xc0) == DW_CFA_restore) {

@@ -53,7 +53,7 @@ int pev_dsos_init(struct pev_dsos *dsos);
 void pev_dsos_free(struct pev_dsos *dsos);
 struct pev_dso *pev_dso_get(struct pev_dso *dso);
 void pev_dso_put(struct pev_dso *dso);
-/* Returns a reference to a file of which only the path is known. NULL: -ENOMEM. */
+/* Returns a reference to a file by its path alone. NULL: -ENOMEM. */
 struct pev_dso *pev_dso_file(struct pev_dsos *dsos, const char *path, size_t len);
 /* Returns the dso for another process: memory is a dso of each process. NULL: -ENOMEM. */
 struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid);

@@ -44,7 +44,7 @@ struct pev_span pev_span_cut(struct pev_span *s, char ch)
 }
 
 /* The rest of a "key:rest" line. */
-static bool keyed(struct pev_span s, const char *key, struct pev_span *rest)
+static bool read_key(struct pev_span s, const char *key, struct pev_span *rest)
 {
 	size_t len = strlen(key);
 
@@ -55,7 +55,7 @@ static bool keyed(struct pev_span s, const char *key, struct pev_span *rest)
 	return true;
 }
 
-static bool number(struct pev_span s, uint32_t *value)
+static bool read_number(struct pev_span s, uint32_t *value)
 {
 	uint32_t sum = 0;
 
@@ -120,12 +120,13 @@ static bool read_line(struct pev_format_line *line, struct pev_span s)
 
 	*line = (struct pev_format_line){ .decl = pev_span_trim(pev_span_cut(&s, ';')) };
 	line->array = (struct pev_span){ line->decl.end, line->decl.end };
-	if (!keyed(pev_span_cut(&s, ';'), "offset", &rest) || !number(rest, &line->offset))
+	if (!read_key(pev_span_cut(&s, ';'), "offset", &rest) || !read_number(rest, &line->offset))
 		return false;
-	if (!keyed(pev_span_cut(&s, ';'), "size", &rest) || !number(rest, &line->size))
+	if (!read_key(pev_span_cut(&s, ';'), "size", &rest) || !read_number(rest, &line->size))
 		return false;
 	/* Kernels before 2.6.32 did not write the sign. */
-	if (keyed(pev_span_cut(&s, ';'), "signed", &rest) && !number(rest, &line->is_signed))
+	if (read_key(pev_span_cut(&s, ';'), "signed", &rest) &&
+	    !read_number(rest, &line->is_signed))
 		return false;
 	return split_decl(line);
 }
@@ -144,7 +145,7 @@ static int read_id(struct pev_format *format, struct pev_span rest, const char *
 {
 	uint32_t id;
 
-	if (!number(rest, &id) || id > INT_MAX)
+	if (!read_number(rest, &id) || id > INT_MAX)
 		return text_error(err, system, rest, "ID is not a number");
 	format->id = (int)id;
 	return 0;
@@ -170,16 +171,16 @@ static int read_text(struct pev_format *format, const char *system, struct pev_s
 	while (rc == 0 && s.p < s.end) {
 		struct pev_span line = pev_span_trim(pev_span_cut(&s, '\n')), rest;
 
-		if (keyed(line, "print fmt", &rest)) {
+		if (read_key(line, "print fmt", &rest)) {
 			/* It may continue in the next line: ext4's strings contain newlines. */
 			format->print = (struct pev_span){ rest.p, end };
 			break;
 		}
-		if (keyed(line, "field", &rest))
+		if (read_key(line, "field", &rest))
 			rc = add_line(format, rest, system, err);
-		else if (keyed(line, "name", &rest))
+		else if (read_key(line, "name", &rest))
 			format->name = rest;
-		else if (keyed(line, "ID", &rest))
+		else if (read_key(line, "ID", &rest))
 			rc = read_id(format, rest, system, err);
 		else if (line.p < line.end && !pev_span_is(line, "format:"))
 			rc = text_error(err, system, line, "line not understood");
@@ -256,7 +257,7 @@ static uint32_t line_elem(const struct pev_format_line *line, bool dynamic, uint
 	if (!line->brackets)
 		return is_element(line->size) ? line->size : 1;
 	/* __u16 addr[8] of 16 bytes; but a struct[2] of 16 is bytes, not numbers. */
-	number(line->array, &nr);
+	read_number(line->array, &nr);
 	if (bytes > 1 && nr && line->size % nr == 0 && is_element(line->size / nr))
 		return line->size / nr;
 	return line->size % bytes == 0 ? bytes : 1;
@@ -356,7 +357,7 @@ struct pev_tp_form pev_format_form(const struct pev_format *format,
 	return form;
 }
 
-static const char *store(char **at, struct pev_span s)
+static const char *store_text(char **at, struct pev_span s)
 {
 	char *start = *at;
 
@@ -369,7 +370,7 @@ static const char *store(char **at, struct pev_span s)
 /* "char[16]": the brackets of a C declaration go to its type. */
 static const char *store_type(char **at, const struct pev_format_line *line)
 {
-	const char *type = store(at, line->type);
+	const char *type = store_text(at, line->type);
 
 	if (line->brackets && line->behind)
 		*at += sprintf(*at - 1, "[%.*s]", (int)pev_span_len(line->array),
@@ -384,7 +385,7 @@ static void fill_field(struct pev_tp_field *field, const struct pev_format *form
 	bool dynamic = pev_span_has(line->type, "__data_loc") ||
 		       pev_span_has(line->type, "__rel_loc");
 
-	field->name = store(at, line->name);
+	field->name = store_text(at, line->name);
 	field->type = store_type(at, line);
 	field->offset = line->offset;
 	field->size = line->size;
@@ -412,8 +413,8 @@ struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pe
 		return NULL;
 	at = (char *)(fields + format->nr);
 	tp->id = format->id;
-	tp->system = store(&at, (struct pev_span){ system, system + strlen(system) });
-	tp->name = store(&at, format->name);
+	tp->system = store_text(&at, (struct pev_span){ system, system + strlen(system) });
+	tp->name = store_text(&at, format->name);
 	tp->fields = fields;
 	tp->nr = format->nr;
 	for (uint32_t i = 0; i < format->nr; i++)
@@ -424,8 +425,8 @@ struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pe
 /* ---- payloads ---- */
 
 /* Follows a u32 len << 16 | offset, which may point outside the payload. */
-static int follow(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
-		  const unsigned char *raw, size_t len, struct pev_tp_value *value)
+static int find_dynamic_bytes(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+			      const unsigned char *raw, size_t len, struct pev_tp_value *value)
 {
 	uint32_t loc, at;
 
@@ -457,7 +458,7 @@ int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field
 		return 0;
 	}
 	if (pev_tp_is_dynamic(field)) {
-		if (follow(tp, field, bytes, len, value) < 0)
+		if (find_dynamic_bytes(tp, field, bytes, len, value) < 0)
 			return -EBADMSG;
 	} else {
 		value->p = bytes + field->offset;

@@ -100,7 +100,7 @@ static enum token scan_operator(struct cursor *c)
 							 : T_BAD;
 }
 
-static void next(struct cursor *c)
+static void next_token(struct cursor *c)
 {
 	while (c->p < c->end && (*c->p == ' ' || *c->p == '\t'))
 		c->p++;
@@ -121,17 +121,17 @@ static void next(struct cursor *c)
 	}
 }
 
-static bool is(const struct cursor *c, enum token token, const char *text)
+static bool is_token(const struct cursor *c, enum token token, const char *text)
 {
 	return c->token == token && c->len == strlen(text) && memcmp(c->text, text, c->len) == 0;
 }
 
 /* Steps over the operator if it is this one. */
-static bool take(struct cursor *c, const char *text)
+static bool take_operator(struct cursor *c, const char *text)
 {
-	if (!is(c, T_OPERATOR, text))
+	if (!is_token(c, T_OPERATOR, text))
 		return false;
-	next(c);
+	next_token(c);
 	return true;
 }
 
@@ -155,7 +155,7 @@ static const char *take_copy(struct parser *p)
 
 	add_bytes(p, p->at.text, p->at.len);
 	add_bytes(p, "", 1);
-	next(&p->at);
+	next_token(&p->at);
 	return copy;
 }
 
@@ -166,7 +166,7 @@ static const char *take_string(struct parser *p)
 
 	if (p->at.token != T_STRING)
 		return NULL;
-	for (; p->at.token == T_STRING; next(&p->at))
+	for (; p->at.token == T_STRING; next_token(&p->at))
 		add_bytes(p, p->at.text, p->at.len);
 	add_bytes(p, "", 1);
 	return string;
@@ -177,11 +177,11 @@ static const char *take_words(struct parser *p)
 {
 	const char *words = end_of_strings(p);
 
-	while (p->at.token == T_NAME && !is(&p->at, T_NAME, "REC")) {
+	while (p->at.token == T_NAME && !is_token(&p->at, T_NAME, "REC")) {
 		if (end_of_strings(p) > words)
 			add_bytes(p, " ", 1);
 		add_bytes(p, p->at.text, p->at.len);
-		next(&p->at);
+		next_token(&p->at);
 	}
 	return words;
 }
@@ -257,14 +257,14 @@ static const struct pev_tp_field *take_field(struct parser *p)
 
 	if (p->at.token == T_NAME)
 		field = pev_tp_find(p->tp, (struct pev_span){ p->at.text, p->at.text + p->at.len });
-	next(&p->at);
+	next_token(&p->at);
 	return field;
 }
 
 /* Reads "->" and a field, after REC or (REC). */
 static struct pev_print_node *read_field(struct parser *p)
 {
-	const struct pev_tp_field *field = take(&p->at, "->") ? take_field(p) : NULL;
+	const struct pev_tp_field *field = take_operator(&p->at, "->") ? take_field(p) : NULL;
 	struct pev_print_node *node = field ? add_node(p, PEV_PRINT_FIELD) : NULL;
 
 	if (node)
@@ -277,7 +277,7 @@ static struct pev_print_node *read_getter(struct parser *p, enum pev_print_kind 
 	const struct pev_tp_field *field = take_field(p);
 	struct pev_print_node *node;
 
-	if (!field || !pev_tp_is_dynamic(field) || field->size != 4 || !take(&p->at, ")"))
+	if (!field || !pev_tp_is_dynamic(field) || field->size != 4 || !take_operator(&p->at, ")"))
 		return NULL;
 	node = add_node(p, kind);
 	if (node)
@@ -317,7 +317,7 @@ static struct pev_print_node *read_sizeof(struct parser *p)
 
 	add_bytes(p, "", 1);
 	size = size_of_type(p, type);
-	return named && size && take(&p->at, ")") ? add_number(p, size) : NULL;
+	return named && size && take_operator(&p->at, ")") ? add_number(p, size) : NULL;
 }
 
 /*
@@ -368,12 +368,13 @@ static bool read_name_pair(struct parser *p)
 	const struct pev_print_node *value, *name;
 	bool added;
 
-	if (!take(&p->at, "{"))
+	if (!take_operator(&p->at, "{"))
 		return false;
-	if (take(&p->at, "}"))
+	if (take_operator(&p->at, "}"))
 		return true;
 	value = read_expression(p);
-	name = value && is_constant(value) && take(&p->at, ",") ? read_expression(p) : NULL;
+	name = value && is_constant(value) && take_operator(&p->at, ",") ? read_expression(p)
+									 : NULL;
 	if (!name)
 		return false;
 	if (name->kind == PEV_PRINT_STRING)
@@ -381,7 +382,7 @@ static bool read_name_pair(struct parser *p)
 	else
 		added = name->kind == PEV_PRINT_NUMBER && name->value == 0;
 	p->tree->nr_nodes = nodes;
-	return added && take(&p->at, "}");
+	return added && take_operator(&p->at, "}");
 }
 
 static struct pev_print_node *read_names(struct parser *p, enum pev_print_kind kind)
@@ -389,11 +390,11 @@ static struct pev_print_node *read_names(struct parser *p, enum pev_print_kind k
 	struct pev_print_node *number = read_expression(p);
 	struct pev_print_node *node = number ? add_node(p, kind) : NULL;
 
-	if (!node || !take(&p->at, ","))
+	if (!node || !take_operator(&p->at, ","))
 		return NULL;
 	if (kind == PEV_PRINT_FLAGS) {
 		node->string = take_string(p);
-		if (!node->string || !take(&p->at, ","))
+		if (!node->string || !take_operator(&p->at, ","))
 			return NULL;
 	}
 	node->operands[0] = number;
@@ -401,9 +402,9 @@ static struct pev_print_node *read_names(struct parser *p, enum pev_print_kind k
 	do {
 		if (!read_name_pair(p))
 			return NULL;
-	} while (take(&p->at, ","));
+	} while (take_operator(&p->at, ","));
 	node->nr = p->tree->nr_names - node->first;
-	return take(&p->at, ")") ? node : NULL;
+	return take_operator(&p->at, ")") ? node : NULL;
 }
 
 /* __print_hex(array, count), __print_array(array, count, size) */
@@ -413,7 +414,7 @@ static struct pev_print_node *read_elements(struct parser *p, enum pev_print_kin
 	const struct pev_print_node *array = read_expression(p), *count, *size;
 	struct pev_print_node *node;
 
-	count = array && take(&p->at, ",") ? read_expression(p) : NULL;
+	count = array && take_operator(&p->at, ",") ? read_expression(p) : NULL;
 	if (!count)
 		return NULL;
 	array = pev_print_uncast(array);
@@ -425,14 +426,14 @@ static struct pev_print_node *read_elements(struct parser *p, enum pev_print_kin
 	node->operands[0] = array;
 	node->operands[1] = count;
 	if (kind == PEV_PRINT_ARRAY) {
-		size = take(&p->at, ",") ? read_expression(p) : NULL;
+		size = take_operator(&p->at, ",") ? read_expression(p) : NULL;
 		if (!size || size->kind != PEV_PRINT_NUMBER)
 			return NULL;
 		node->value = size->value;
 	}
 	if (node->value != 1 && node->value != 2 && node->value != 4 && node->value != 8)
 		return NULL;
-	return take(&p->at, ")") ? node : NULL;
+	return take_operator(&p->at, ")") ? node : NULL;
 }
 
 /* __builtin_expect(value, usual) is its value. */
@@ -440,7 +441,9 @@ static struct pev_print_node *read_expect(struct parser *p)
 {
 	struct pev_print_node *value = read_expression(p);
 
-	return value && take(&p->at, ",") && read_expression(p) && take(&p->at, ")") ? value : NULL;
+	if (!value || !take_operator(&p->at, ",") || !read_expression(p))
+		return NULL;
+	return take_operator(&p->at, ")") ? value : NULL;
 }
 
 static const struct {
@@ -466,21 +469,21 @@ static const struct {
 static struct pev_print_node *read_call(struct parser *p, const struct cursor *name)
 {
 	for (size_t i = 0; i < NR(getters); i++)
-		if (is(name, T_NAME, getters[i].name))
+		if (is_token(name, T_NAME, getters[i].name))
 			return read_getter(p, getters[i].kind);
-	if (is(name, T_NAME, "__print_flags"))
+	if (is_token(name, T_NAME, "__print_flags"))
 		return read_names(p, PEV_PRINT_FLAGS);
-	if (is(name, T_NAME, "__print_symbolic"))
+	if (is_token(name, T_NAME, "__print_symbolic"))
 		return read_names(p, PEV_PRINT_SYMBOL);
-	if (is(name, T_NAME, "__print_hex"))
+	if (is_token(name, T_NAME, "__print_hex"))
 		return read_elements(p, PEV_PRINT_HEX, " ");
-	if (is(name, T_NAME, "__print_hex_str"))
+	if (is_token(name, T_NAME, "__print_hex_str"))
 		return read_elements(p, PEV_PRINT_HEX, "");
-	if (is(name, T_NAME, "__print_array"))
+	if (is_token(name, T_NAME, "__print_array"))
 		return read_elements(p, PEV_PRINT_ARRAY, ",");
-	if (is(name, T_NAME, "__builtin_expect"))
+	if (is_token(name, T_NAME, "__builtin_expect"))
 		return read_expect(p);
-	return is(name, T_NAME, "sizeof") ? read_sizeof(p) : NULL;
+	return is_token(name, T_NAME, "sizeof") ? read_sizeof(p) : NULL;
 }
 
 static struct pev_print_node *read_name(struct parser *p)
@@ -488,10 +491,10 @@ static struct pev_print_node *read_name(struct parser *p)
 	const struct cursor name = p->at;
 	const char *words;
 
-	next(&p->at);
-	if (is(&name, T_NAME, "REC"))
+	next_token(&p->at);
+	if (is_token(&name, T_NAME, "REC"))
 		return read_field(p);
-	if (take(&p->at, "("))
+	if (take_operator(&p->at, "("))
 		return read_call(p, &name);
 	p->at = name;
 	words = take_words(p);
@@ -512,8 +515,8 @@ static struct pev_print_node *read_number(struct parser *p)
 /* True if a type in parentheses is a cast: an operand follows, except "+" or "-". */
 static bool is_operand(const struct cursor *c)
 {
-	return (c->token >= T_STRING && c->token <= T_NAME) || is(c, T_OPERATOR, "(") ||
-	       is(c, T_OPERATOR, "~") || is(c, T_OPERATOR, "!");
+	return (c->token >= T_STRING && c->token <= T_NAME) || is_token(c, T_OPERATOR, "(") ||
+	       is_token(c, T_OPERATOR, "~") || is_token(c, T_OPERATOR, "!");
 }
 
 /* Returns the type of a cast, after "("; or NULL. */
@@ -524,12 +527,12 @@ static const char *take_type(struct parser *p)
 	const char *type = take_words(p);
 	bool is_type = p->tree->len > len, sure = memchr(type, ' ', p->tree->len - len) != NULL;
 
-	while (is_type && take(&p->at, "*")) {
+	while (is_type && take_operator(&p->at, "*")) {
 		add_bytes(p, " *", 2);
 		sure = true;
 	}
 	add_bytes(p, "", 1);
-	if (is_type && take(&p->at, ")") && (sure || is_operand(&p->at)))
+	if (is_type && take_operator(&p->at, ")") && (sure || is_operand(&p->at)))
 		return type;
 	p->at = start;
 	p->tree->len = len;
@@ -561,9 +564,9 @@ static struct pev_print_node *read_parentheses(struct parser *p)
 	struct pev_print_node *node;
 	const char *type;
 
-	if (is(&p->at, T_NAME, "REC")) {
-		next(&p->at);
-		if (take(&p->at, ")"))
+	if (is_token(&p->at, T_NAME, "REC")) {
+		next_token(&p->at);
+		if (take_operator(&p->at, ")"))
 			return read_field(p);
 		p->at = start;
 	}
@@ -571,7 +574,7 @@ static struct pev_print_node *read_parentheses(struct parser *p)
 	if (type)
 		return read_cast(p, type);
 	node = read_expression(p);
-	return node && take(&p->at, ")") ? node : NULL;
+	return node && take_operator(&p->at, ")") ? node : NULL;
 }
 
 static struct pev_print_node *read_primary(struct parser *p)
@@ -587,10 +590,10 @@ static struct pev_print_node *read_primary(struct parser *p)
 		return add_string(p, take_string(p));
 	case T_CHAR:
 		node = add_number(p, (unsigned char)*p->at.text);
-		next(&p->at);
+		next_token(&p->at);
 		return node;
 	default:
-		return take(&p->at, "(") ? read_parentheses(p) : NULL;
+		return take_operator(&p->at, "(") ? read_parentheses(p) : NULL;
 	}
 }
 
@@ -602,7 +605,7 @@ static struct pev_print_node *read_index(struct parser *p, struct pev_print_node
 	if (pev_print_uncast(array)->kind != PEV_PRINT_FIELD || p->at.token != T_NUMBER)
 		return NULL;
 	index = read_number(p);
-	if (!index || index->value >= INDEX_MAX || !take(&p->at, "]"))
+	if (!index || index->value >= INDEX_MAX || !take_operator(&p->at, "]"))
 		return NULL;
 	node = add_node(p, PEV_PRINT_INDEX);
 	if (node) {
@@ -617,16 +620,16 @@ static struct pev_print_node *read_operand(struct parser *p)
 	struct pev_print_node *node;
 
 	/* -x is 0 - x, !x is x == 0, ~x is x ^ all bits. */
-	if (take(&p->at, "-"))
+	if (take_operator(&p->at, "-"))
 		return add_operation(p, PEV_OP_SUBTRACT, add_number(p, 0), read_unary(p));
-	if (take(&p->at, "+"))
+	if (take_operator(&p->at, "+"))
 		return add_operation(p, PEV_OP_ADD, add_number(p, 0), read_unary(p));
-	if (take(&p->at, "!"))
+	if (take_operator(&p->at, "!"))
 		return add_operation(p, PEV_OP_EQUAL, read_unary(p), add_number(p, 0));
-	if (take(&p->at, "~"))
+	if (take_operator(&p->at, "~"))
 		return add_operation(p, PEV_OP_XOR, read_unary(p), add_number(p, UINT64_MAX));
 	node = read_primary(p);
-	return node && take(&p->at, "[") ? read_index(p, node) : node;
+	return node && take_operator(&p->at, "[") ? read_index(p, node) : node;
 }
 
 static struct pev_print_node *read_unary(struct parser *p)
@@ -673,7 +676,7 @@ static struct pev_print_node *read_binary(struct parser *p, int least)
 	size_t i = 0;
 
 	while (node && i < NR(operators)) {
-		if (operators[i].rank < least || !take(&p->at, operators[i].text)) {
+		if (operators[i].rank < least || !take_operator(&p->at, operators[i].text)) {
 			i++;
 			continue;
 		}
@@ -688,7 +691,7 @@ static struct pev_print_node *read_choice(struct parser *p, struct pev_print_nod
 {
 	struct pev_print_node *yes = read_expression(p), *no, *node;
 
-	no = yes && take(&p->at, ":") ? read_expression(p) : NULL;
+	no = yes && take_operator(&p->at, ":") ? read_expression(p) : NULL;
 	node = no ? add_node(p, PEV_PRINT_CHOICE) : NULL;
 	if (node) {
 		node->operands[0] = condition;
@@ -706,7 +709,7 @@ static struct pev_print_node *read_expression(struct parser *p)
 		return NULL;
 	p->depth++;
 	node = read_binary(p, 1);
-	if (node && take(&p->at, "?"))
+	if (node && take_operator(&p->at, "?"))
 		node = read_choice(p, node);
 	p->depth--;
 	return node;
@@ -743,7 +746,7 @@ static bool read_arguments(struct parser *p)
 {
 	struct pev_print_tree *tree = p->tree;
 
-	while (take(&p->at, ",")) {
+	while (take_operator(&p->at, ",")) {
 		const struct pev_print_node *node = read_expression(p);
 
 		if (!node || tree->nr_args == PEV_PRINT_ARGS_MAX)
@@ -766,7 +769,7 @@ bool pev_print_parse(struct pev_print_tree *tree, const struct pev_tracepoint *t
 	tree->strings = calloc(1, 4 * pev_span_len(text) + PEV_TEXT_SHORT);
 	if (!tree->nodes || !tree->strings)
 		return false;
-	next(&p.at);
+	next_token(&p.at);
 	tree->format = take_string(&p);
 	return tree->format && read_arguments(&p);
 }

@@ -30,7 +30,7 @@ enum pev_print_kind {
 	PEV_PRINT_FLAGS,     /* operand 0 and names; string: the separator */
 	PEV_PRINT_SYMBOL,    /* operand 0 and names */
 	PEV_PRINT_HEX,       /* operand 0: bytes; 1: how many; string: the separator */
-	PEV_PRINT_ARRAY      /* operand 0: numbers; 1: how many; value: bytes of one */
+	PEV_PRINT_ARRAY      /* operand 0: numbers; 1: how many; value: bytes of each */
 };
 
 enum pev_print_operator {

@@ -63,7 +63,7 @@ struct step {
 	uint32_t offset, size;  /* size 0: the rest of the payload */
 	uint64_t value;
 	const char *string;
-	const struct pev_print_name *names; /* size of them */
+	const struct pev_print_name *names; /* `size` names */
 	struct pev_conversion conversion;
 };
 
@@ -487,7 +487,7 @@ static bool compile_literal(struct compiler *c, const char **p)
 	return true;
 }
 
-static bool compile(struct compiler *c)
+static bool compile_format(struct compiler *c)
 {
 	const char *p = c->tree.format;
 
@@ -511,7 +511,7 @@ struct pev_print_plan *pev_print_plan_new(const struct pev_tracepoint *tp, struc
 	plan->swap = tp->swap;
 	done = pev_print_parse(&c.tree, tp, text, long_size);
 	plan->names = c.tree.names;
-	done = done && compile(&c);
+	done = done && compile_format(&c);
 	plan->strings = c.tree.strings;
 	c.tree.names = NULL;
 	c.tree.strings = NULL;

@@ -106,7 +106,7 @@ void pev_tracepoints_free(struct pev_tracepoints *tps)
 	free(tps);
 }
 
-static const struct pev_tracepoint *known(const struct pev_tracepoints *tps, int id)
+static const struct pev_tracepoint *find_tracepoint(const struct pev_tracepoints *tps, int id)
 {
 	for (const struct tracepoint *t = tps->list; t; t = t->next)
 		if (t->tp.id == id)
@@ -138,13 +138,13 @@ static struct tracepoint *new_tracepoint(struct pev_tracepoints *tps, const char
 	return t;
 }
 
-static int learn(struct pev_tracepoints *tps, const char *system,
-		 const struct pev_format *format, const struct pev_tracepoint **tp,
-		 struct pev_err *err)
+static int add_tracepoint(struct pev_tracepoints *tps, const char *system,
+			  const struct pev_format *format, const struct pev_tracepoint **tp,
+			  struct pev_err *err)
 {
 	struct tracepoint *t;
 
-	*tp = known(tps, format->id);
+	*tp = find_tracepoint(tps, format->id);
 	if (*tp)
 		return 0;
 	t = new_tracepoint(tps, system, format);
@@ -165,7 +165,7 @@ int pev_tracepoints_add(struct pev_tracepoints *tps, const char *system, const c
 	*tp = NULL;
 	if (rc < 0)
 		return rc;
-	rc = learn(tps, system, &format, tp, err);
+	rc = add_tracepoint(tps, system, &format, tp, err);
 	pev_format_free(&format);
 	return rc;
 }

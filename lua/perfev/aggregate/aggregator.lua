@@ -89,7 +89,7 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 
 --- Makes an aggregator.
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
--- @tparam[opt] table spec `by` (a name or a list of them: the columns of its keys), `value` (the field to aggregate),
+-- @tparam[opt] table spec `by` (a name or a list of names: the columns of its keys), `value` (the field to aggregate),
 --   `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (the
 --   length of the time slots in a column `time`); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
 -- @treturn[1] aggregator

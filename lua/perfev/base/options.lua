@@ -9,7 +9,7 @@ local units = require "perfev.base.parse_units"
 
 local M = {}
 
---- The default of `max_bytes`: half of it for stacks and keys, half for a profile's tree of names.
+--- The default of `max_bytes`: half for stacks and keys, half for a profile's tree of names.
 M.MAX_BYTES = 256 << 20
 M.LEAST_BYTES = 1 << 20
 

@@ -327,7 +327,7 @@ local function expand_all(self)
   return true
 end
 
--- True if all events are optional: a machine without any of them reports each as not supported.
+-- True if all events are optional: a machine without these events reports each as not supported.
 local function may_be_empty(self)
   for _, m in ipairs(self.list) do
     if m.spec.optional ~= "unsupported" then return false end

@@ -145,7 +145,7 @@ local MOST_PROGRAMS = 4096 -- as in lcounter.c; far more than can be attached to
 --- The ids of the BPF programs attached to its tracepoint (QUERY_BPF).
 -- @tparam[opt=64] integer max
 -- @treturn[1] {integer,...}
--- @treturn[1] integer  the number of programs, of which at most max are listed
+-- @treturn[1] integer  the number of programs; at most max are listed
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno

@@ -39,7 +39,7 @@ local function bounds_of(spec, level)
   return list
 end
 
--- The filter for low <= value < high, either of which may be nil -> text, or nil if the bucket is always empty
+-- The filter for low <= value < high; low or high may be nil -> text, or nil if the bucket is always empty
 local function bucket_filter(spec, fields, low, high)
   local words = { "and" }
   if low then words[#words + 1] = { spec.value, ">=", low } end

@@ -1,6 +1,6 @@
 --- Finds the directory of a cgroup by its path, in the hierarchy that perf events use.
 -- That is cgroup v1's perf_event if it is mounted, else cgroup2, where perf_event is built in. The kernel enables
--- only one of them at a time (Documentation/admin-guide/cgroup-v2.rst, perf_event).
+-- only one at a time (Documentation/admin-guide/cgroup-v2.rst, perf_event).
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"

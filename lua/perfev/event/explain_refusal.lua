@@ -162,7 +162,7 @@ local function filtered_out(event)
   return (rights.sysctl("perf_event_paranoid") or 0) <= 2 and rights.nothing_allowed() -- above, that is reason enough
 end
 
--- TRACE_EVENT_PERF_PERM() of irq_vectors:irq_work_exit: a sample of it would cause the next one.
+-- TRACE_EVENT_PERF_PERM() of irq_vectors:irq_work_exit: its sample would cause the next one.
 local function causes_itself(event)
   if not (event.attr and event.attr.type == TRACEPOINT and event.attr.sample_period ~= 0) then return false end
   local attr = event.attr:copy()

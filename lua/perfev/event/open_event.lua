@@ -703,7 +703,7 @@ function M.undo(events)
   end
 end
 
---- Iterates over the open events of a list of declared ones, and over the members of those with several.
+--- Iterates over the open events of declared events; a declaration with members yields each member.
 -- @treturn function  for `for ev in open_event.each(events) do`
 function M.each(events)
   return coroutine.wrap(function()

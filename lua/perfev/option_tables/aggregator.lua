@@ -2,7 +2,7 @@
 
 local M = {}
 
--- options, and more of them
+-- Returns the options of both tables.
 local function with(options, more)
   for name, t in pairs(options) do more[name] = t end
   return more

@@ -124,7 +124,7 @@ local function new_payload(self, event, format, data)
   return false
 end
 
--- Events of one tracepoint share its payload reader: there may be thousands of them.
+-- Events of one tracepoint share its payload reader: there may be thousands.
 local function give_payload(self, event, i)
   local data = event.attr.type == TRACEPOINT and self:tracing()
   local format = data and data.formats[event.attr.config]

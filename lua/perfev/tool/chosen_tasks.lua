@@ -17,7 +17,7 @@ local function has_choice(choice)
   return choice.pid or choice.tid or choice.uid or choice.comm or choice.command and not choice.all_cpus
 end
 
--- Returns a set of the pids of the chosen processes; the command is one of them.
+-- Returns a set of the pids of the chosen processes, the command included.
 local function find_processes(s, choice, refuse)
   local pids = set_of(choice.pid)
   for pid in pairs(choice.input and {} or pids) do

@@ -24,7 +24,7 @@ end
 
 --- Reads the arguments from a copy of the stack: argc, the addresses of the arguments, and above them the strings
 -- (create_elf_tables(), fs/binfmt_elf.c). The copy ends at the first untouched page, which may be below the strings.
--- @treturn ?{string,...}  nil: the copy does not have all of them
+-- @treturn ?{string,...}  nil: the copy lacks some
 function M.on_stack(r)
   local stack, regs = r.stack_user, r.regs_user
   local sp, word = regs and regs.sp, regs and regs.abi == 1 and "I4" or "I8" -- PERF_SAMPLE_REGS_ABI_32

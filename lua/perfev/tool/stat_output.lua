@@ -335,7 +335,7 @@ local function row_of(m, count, measured, cpu)
   return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", cpu = cpu }
 end
 
--- True if an event is counted on this CPU: a PMU that counts for several CPUs is read on one of them.
+-- True if an event is counted on this CPU: a PMU that counts for several CPUs is read on only one.
 local function is_on(m, cpu)
   return not m.cpus or has(m.cpus, cpu)
 end
@@ -416,7 +416,7 @@ end
 --- Runs the session as often as asked, and prints the counts at the end.
 -- @tparam table opt         `repeat` and `interval_print`
 -- @tparam table writer
--- @tparam session s         the first run; the others are clones of it
+-- @tparam session s         the first run; the others are its clones
 -- @tparam function prepare  (session, finished): declares the counters; they call finished(rows, measured) at the end
 --                           of the run, `measured` as for M.rows
 function M.run(opt, writer, s, prepare)

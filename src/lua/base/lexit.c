@@ -3,7 +3,7 @@
  *
  * os.exit() does not close the state, so __gc alone cannot remove something that
  * outlives the process, such as a definition in tracefs. A userdata's __gc and one
- * atexit(3) handler share a list; the first of them calls the function. The handler
+ * atexit(3) handler share a list; whichever runs first calls the function. The handler
  * has no argument, so the list is the only global variable of the bindings.
  */
 #include <lauxlib.h>

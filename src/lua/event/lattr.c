@@ -44,7 +44,7 @@ static struct pev_attr *push_empty(lua_State *L)
 }
 
 /* Writes the user's value for a message. Never calls __tostring or __name. */
-static const char *describe(lua_State *L, int idx, char *buf, size_t cap)
+static const char *describe_value(lua_State *L, int idx, char *buf, size_t cap)
 {
 	switch (lua_type(L, idx)) {
 	case LUA_TSTRING:
@@ -68,7 +68,7 @@ static const char *describe(lua_State *L, int idx, char *buf, size_t cap)
 	}
 }
 
-static const char *wanted(const struct pev_attr_field *field)
+static const char *accepted_values(const struct pev_attr_field *field)
 {
 	if (field->bits)
 		return "an integer or a list of names";
@@ -80,7 +80,7 @@ static int raise_value(lua_State *L, const struct pev_attr_field *field, int idx
 	char buf[64];
 
 	return luaL_error(L, "%s = %s: must be %s", field->name,
-			  describe(L, idx, buf, sizeof(buf)), wanted(field));
+			  describe_value(L, idx, buf, sizeof(buf)), accepted_values(field));
 }
 
 /* Returns the bits of the list of names at idx; the list may be empty. */
@@ -95,10 +95,10 @@ static int64_t check_names(lua_State *L, const struct pev_attr_field *field, int
 
 		if (!lua_isinteger(L, -2))
 			return luaL_error(L, "%s: must be a list of names, but has the key %s",
-					  field->name, describe(L, -2, buf, sizeof(buf)));
+					  field->name, describe_value(L, -2, buf, sizeof(buf)));
 		if (lua_type(L, -1) != LUA_TSTRING)
 			return luaL_error(L, "%s: its list of names holds %s", field->name,
-					  describe(L, -1, buf, sizeof(buf)));
+					  describe_value(L, -1, buf, sizeof(buf)));
 		bit = pev_attr_bit(field, lua_tostring(L, -1), &err);
 		if (bit < 0)
 			return luaL_error(L, "%s", err.text);
@@ -184,7 +184,7 @@ static const struct pev_attr_field *check_field(lua_State *L, int idx)
 
 	if (lua_type(L, idx) != LUA_TSTRING)
 		luaL_error(L, "%s is not a field of perf_event_attr",
-			   describe(L, idx, buf, sizeof(buf)));
+			   describe_value(L, idx, buf, sizeof(buf)));
 	field = pev_attr_field(lua_tostring(L, idx));
 	if (!field) {
 		pev_attr_set(&scratch, lua_tostring(L, idx), 0, &err);

@@ -104,7 +104,7 @@ static int l_writer(lua_State *L)
 	return 1;
 }
 
-static int result(lua_State *L, const struct l_writer *self, int rc)
+static int push_result(lua_State *L, const struct l_writer *self, int rc)
 {
 	return l_result(L, rc, pev_writer_failure(self->writer));
 }
@@ -134,7 +134,7 @@ static int l_writer_event(lua_State *L)
 	uint32_t nr;
 	const uint64_t *ids = push_ids(L, 3, &nr);
 
-	return result(L, self, pev_writer_event(self->writer, attr, ids, nr, name));
+	return push_result(L, self, pev_writer_event(self->writer, attr, ids, nr, name));
 }
 
 /* rec:feature(id, bytes) */
@@ -146,7 +146,7 @@ static int l_writer_feature(lua_State *L)
 	const char *bytes = luaL_checklstring(L, 3, &len);
 
 	luaL_argcheck(L, id > 0 && id < 256, 2, "no feature");
-	return result(L, self, pev_writer_feature(self->writer, (uint32_t)id, bytes, len));
+	return push_result(L, self, pev_writer_feature(self->writer, (uint32_t)id, bytes, len));
 }
 
 /* rec:tracing(bytes) */
@@ -156,7 +156,7 @@ static int l_writer_tracing(lua_State *L)
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 2, &len);
 
-	return result(L, self, pev_writer_tracing(self->writer, bytes, len));
+	return push_result(L, self, pev_writer_tracing(self->writer, bytes, len));
 }
 
 /* rec:begin() */
@@ -164,7 +164,7 @@ static int l_writer_begin(lua_State *L)
 {
 	struct l_writer *self = check_writer(L, 1);
 
-	return result(L, self, pev_writer_begin(self->writer));
+	return push_result(L, self, pev_writer_begin(self->writer));
 }
 
 /* rec:records(bytes) */
@@ -174,7 +174,7 @@ static int l_writer_records(lua_State *L)
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 2, &len);
 
-	return result(L, self, pev_writer_records(self->writer, bytes, len));
+	return push_result(L, self, pev_writer_records(self->writer, bytes, len));
 }
 
 /* rec:finish(name or nil) */
