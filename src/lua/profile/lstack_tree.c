@@ -4,6 +4,7 @@
  * lua/perfev/profile/init.lua decides what a frame is called and which stacks are added.
  */
 #include <lauxlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lua/aggregate/laggregator_keys.h"
@@ -199,11 +200,16 @@ struct namer {
 	int symbols;             /* list of perfev.symtab */
 };
 
-/*
- * Finds the start of the function that a frame is in by the perfev.symtab of its file. False: only
- * the Lua module can name the frame.
- */
-static bool find_start(const struct namer *namer, const struct pev_frame *frame, uint64_t *start)
+/* The function of a frame in a file whose perfev.symtab is known. */
+struct function {
+	const struct l_symtab *symbols;
+	const char *name;        /* as in the file; NULL: unknown */
+	uint64_t start;          /* or START_UNKNOWN */
+};
+
+/* Finds the function that a frame is in. False: only the Lua module can name the frame. */
+static bool find_function(const struct namer *namer, const struct pev_frame *frame,
+			  struct function *function)
 {
 	lua_State *L = namer->L;
 	const struct l_symtab *symbols;
@@ -219,12 +225,47 @@ static bool find_start(const struct namer *namer, const struct pev_frame *frame,
 	lua_pop(L, 1);
 	if (!symbols->table)
 		return false;
-	*start = START_UNKNOWN;
+	*function = (struct function){ .symbols = symbols, .start = START_UNKNOWN };
 	if (symbols->find_frame(symbols->table, frame->offset, frame->returns, frame->unwound,
 				&place) &&
-	    place.name)
-		*start = place.start;
+	    place.name) {
+		function->name = place.name;
+		function->start = place.start;
+	}
 	return true;
+}
+
+static bool is_printable(const char *text)
+{
+	while (*text >= ' ' && *text <= '~')
+		text++;
+	return !*text;
+}
+
+/*
+ * Names a function as name_user() in lua/perfev/symbol/init.lua does. Returns its frame, 0: the
+ * Lua module has to name it.
+ */
+static uint32_t intern_function(const struct namer *namer, const struct function *function,
+				const struct pev_dso *dso)
+{
+	char *demangled = function->symbols->demangle(function->name), *key;
+	const char *name = demangled ? demangled : function->name;
+	const size_t name_size = strlen(name) + 1, path_len = strlen(dso->path);
+	const size_t size = name_size + path_len + 4;
+	uint32_t flags = PEV_TREE_MODULE | (is_start(name) ? PEV_TREE_START : 0), id = 0;
+	int rc = 0;
+
+	key = is_printable(name) && is_printable(dso->path) ? calloc(size, 1) : NULL;
+	if (key) {
+		memcpy(key, name, name_size);
+		memcpy(key + name_size, dso->path, path_len);
+		rc = pev_stack_tree_intern(&namer->self->tree, key, size, flags, &id);
+	}
+	free(key);
+	free(demangled);
+	raise_no_memory(namer->L, rc);
+	return id;
 }
 
 /* Keeps the perfev.symtab on top for the other frames of a file. */
@@ -252,7 +293,7 @@ static uint32_t call_namer(const struct namer *namer, const struct pev_stack *st
 	const struct pev_frame *frame;
 	uint32_t names[NAMES_MAX] = { 0 };
 	int nr, top = lua_gettop(L);
-	uint64_t start;
+	struct function function;
 	bool is_kept;
 
 	lua_pushvalue(L, namer->function);
@@ -271,12 +312,31 @@ static uint32_t call_namer(const struct namer *namer, const struct pev_stack *st
 	frame = pev_stack_frame(stack, i);
 	if (lua_isuserdata(L, top + 1) && frame->dso) {
 		keep_symbols(namer, frame->dso);
-		if (find_start(namer, frame, &start))
-			raise_no_memory(L, pev_stack_tree_keep_function(tree, frame->dso, start,
-									names[0]));
+		if (find_function(namer, frame, &function))
+			raise_no_memory(L, pev_stack_tree_keep_function(
+						   tree, frame->dso, function.start, names[0]));
 	}
 	lua_settop(L, top);
 	return is_kept && nr == 1 ? names[0] : 0;
+}
+
+/* Finds or makes the name of a frame of a file whose symbols are known. 0: call_namer() does. */
+static uint32_t find_name(const struct namer *namer, const struct pev_frame *frame)
+{
+	struct pev_stack_tree *tree = &namer->self->tree;
+	struct function function;
+	uint32_t name;
+
+	if (!find_function(namer, frame, &function))
+		return 0;
+	name = pev_stack_tree_function(tree, frame->dso, function.start);
+	if (name || !function.name)
+		return name;
+	name = intern_function(namer, &function, frame->dso);
+	if (name)
+		raise_no_memory(namer->L, pev_stack_tree_keep_function(tree, frame->dso,
+								       function.start, name));
+	return name;
 }
 
 /* Names the i-th frame of a stack; see l_add_stack(). */
@@ -285,13 +345,9 @@ static void name_frame(const struct namer *namer, const struct pev_stack *stack,
 	struct l_stack_tree *self = namer->self;
 	const struct pev_frame *frame = pev_stack_frame(stack, i);
 	const bool unmapped = !frame->dso && frame->context != PEV_IN_KERNEL;
-	uint32_t name = 0, context = frame->context;
-	uint64_t start;
+	const uint32_t context = frame->context;
+	uint32_t name = unmapped ? self->unmapped[context] : find_name(namer, frame);
 
-	if (unmapped)
-		name = self->unmapped[context];
-	else if (find_start(namer, frame, &start))
-		name = pev_stack_tree_function(&self->tree, frame->dso, start);
 	if (name) {
 		raise_no_memory(namer->L, pev_stack_tree_name(&self->tree, stack->frames[i], &name,
 							      1, true));
@@ -375,9 +431,9 @@ static uint32_t check_value_type(lua_State *L, const struct pev_stack_tree *tree
 /*
  * t:add_stack(root, stack, f, counted, value, ...); counted: the value type that counts samples
  * f(frame, world) -> keep, id of a frame, ...: the functions inlined there, and itself. Not keep:
- * f is called again for the next stack. If keep is a perfev.symtab, the frame has one name, and so
- * have all addresses of its function in this file. Addresses of user space outside all files have
- * one name, too.
+ * f is called again for the next stack. If keep is a perfev.symtab, it names the other frames in
+ * this file: f is called for those without a name, once. Addresses of user space outside all files
+ * have one name, too.
  */
 static int l_add_stack(lua_State *L)
 {

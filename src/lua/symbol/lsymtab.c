@@ -44,7 +44,8 @@ static int l_read(lua_State *L)
 	struct pev_err err;
 	int rc;
 
-	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame };
+	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame,
+				     .demangle = pev_demangle };
 	luaL_setmetatable(L, TYPENAME);
 	rc = pev_symtab_open(&self->table, image, &err);
 	return rc < 0 ? l_fail(L, rc, &err) : 1;
@@ -231,7 +232,8 @@ static int l_close(lua_State *L)
 
 	pev_source_lines_close(self->source);
 	pev_symtab_free(self->table);
-	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame };
+	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame,
+				     .demangle = pev_demangle };
 	return 0;
 }
 
