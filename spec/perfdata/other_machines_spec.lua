@@ -386,7 +386,7 @@ describe("the reader built for 32 bits", function()
     .. "src/perfdata/reader_open.c src/perfdata/reader_state.c src/perfdata/record_stream.c "
     .. "src/perfdata/tool_record.c src/perfdata/input_files.c src/perfdata/blocks.c "
     .. "src/base/merge.c src/record/record.c src/perfdata/event_ids.c src/base/sys.c src/perfdata/reorder.c "
-    .. "src/perfdata/sample_run.c src/base/rights.c"
+    .. "src/perfdata/sorted_runs.c src/base/rights.c src/base/pipeline.c"
   local FLAGS = " -std=gnu11 -Isrc -DPEV_VERSION='\"0\"' -Wall -Wextra -Wconversion -Werror "
   local NARROW = os.getenv "CC32" or "gcc -m32"
 

@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PEV_SPAN_MOST 65536 /* waiting starts, by default */
 
 struct pev_begun;
 

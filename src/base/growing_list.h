@@ -22,7 +22,9 @@ static inline bool pev_list_reserve(void *list, uint32_t *cap, uint64_t nr, size
 	while (more < nr)
 		more *= 2;
 	memcpy(&items, list, sizeof(items));
-	items = more <= UINT32_C(1) << 31 ? realloc(items, more * each) : NULL;
+	if (more > UINT32_C(1) << 31 || more > SIZE_MAX / each)
+		return false;
+	items = realloc(items, (size_t)more * each);
 	if (!items)
 		return false;
 	memcpy(list, &items, sizeof(items));

@@ -542,7 +542,7 @@ static void add_samples(struct pev_reader *reader)
 		.since = reader->window.last,
 		.block = block->index,
 		/* A third cannot fill the window: an item has at most twice its sample's size. */
-		.room = (reader->config.window - reader->window_bytes) / 3,
+		.room = (size_t)((reader->config.window - reader->window_bytes) / 3),
 	};
 	nr = pev_sample_run_read(&samples, &reader->event_ids, items, nr);
 	if (!nr)
