@@ -80,9 +80,11 @@ function bench.perfl(words, chunk)
   return ("%s -q %s -e %s"):format(bench.program, words, bench.quote(chunk))
 end
 
+local function help_of(program) return io.popen(program .. " --help"):read "a" end
+
 -- The option of a perfl for the number of threads, or nil if it has none.
 local function threads_option(program)
-  local help = io.popen(program .. " --help"):read "a"
+  local help = help_of(program)
   return help:match "%f[-](%-j) N%f[%W]" or help:match "(%-%-jobs) N%f[%W]"
 end
 
@@ -90,6 +92,11 @@ local option = threads_option(bench.program)
 
 --- The words for nr threads, as in "--jobs 2", or nil if this perfl uses one thread only.
 function bench.threads(nr) return option and ("%s %d"):format(option, nr) end
+
+--- Returns the reason if this perfl has no such option, for the `missing` of a row; its `option` is the same.
+function bench.lacks(flag)
+  return not help_of(bench.program):find(flag, 1, true) and "this perfl has no " .. flag or nil
+end
 
 -- ---- one run ----
 
@@ -338,7 +345,8 @@ local function add_older_rows(part)
   for _, row in ipairs(part.rows) do
     rows[#rows + 1] = row
     local command = row[2]:gsub(pattern, program)
-    if command ~= row[2] and not row.missing then
+    local is_known = not row.option or help_of(program):find(row.option, 1, true)
+    if command ~= row[2] and not row.missing and is_known then
       if one then command = command:gsub(one, "") end -- an older perfl always uses one thread
       rows[#rows + 1] = { OLDER, command, per = row.per, expect = row.expect, check = row.check }
     end

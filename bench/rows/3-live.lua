@@ -25,8 +25,9 @@ return function(bench)
   local used, tmp = bench.dir .. "/used", "/dev/shm/perfev-bench.data"
   local perf, bpftrace = bench.missing "perf", bench.missing "bpftrace"
   local function load(tasks) return ("%s/load %d %s %d"):format(bench.dir, nr, used, tasks or 1) end
-  local function perfl(chunk, size, tasks, event)
-    return bench.perfl(size and "-m " .. size or "", (chunk:gsub("EVENT", event or EVENT))) .. " -- " .. load(tasks)
+  local function perfl(chunk, size, tasks, event, words)
+    words = ("%s %s"):format(size and "-m " .. size or "", words or "")
+    return bench.perfl(words, (chunk:gsub("EVENT", event or EVENT))) .. " -- " .. load(tasks)
   end
   local function minimal(pages, words) return ("%s/live %d %s"):format(bench.dir, pages, words) end
   local function in_shell(command) return "sh -c " .. bench.quote(command) end
@@ -37,13 +38,18 @@ return function(bench)
   -- How many records of this many tasks are lost, with rings of this size or the default size.
   local function lost(title, pages, size, tasks, base, goal)
     local record = ("%s; %s/walk %s; rm -f %s"):format(perf_record(pages, tmp, tasks), bench.dir, tmp, tmp)
-    return { title = title, unit = "% of all", base = base, measure = "lost", lost = nr * tasks, rows = {
+    local part = { title = title, unit = "% of all", base = base, measure = "lost", lost = nr * tasks, rows = {
       { "minimal C reader", minimal(pages or 512, "-- " .. load(tasks)) },
       { "perfl: native count by task", perfl(BY_TASK, size, tasks), goal = goal },
       { "perfl: fields of 3, Lua table", perfl(FIELDS, size, tasks), goal = goal },
       { "perfl: view of 3, Lua table", perfl(VIEW, size, tasks), goal = goal },
       { "perf record", in_shell(record), missing = perf },
     } }
+    if tasks > 1 then
+      table.insert(part.rows, 3, { "perfl: native count, 2 readers", perfl(BY_TASK, size, tasks, nil, "--readers 2"),
+        goal = goal, option = "--readers", missing = bench.lacks "--readers" })
+    end
+    return part
   end
   local all = tostring(nr)
   local parts = {

@@ -125,6 +125,16 @@ describe("threads that read the rings", function()
     assert.matches("readers 2: no other thread reads the rings: a callback is a function\n", said)
   end)
 
+  it("are refused for a recording", function()
+    local script = "p.event { WRITE, filter = 'count == 1', sample = p.count { by = 'tid' } }"
+    local refusal = "readers 2: no other thread reads the rings: a recording is written\n"
+    local _, said = output(("--readers 2 --record %s/perf.data"):format(dir), script, "'true'")
+    assert.matches(refusal, said)
+    script = "p.event { WRITE, filter = 'count == 1' }"
+    _, said = output(("--readers 2 --record %s/perf.data"):format(dir), script, "'true'")
+    assert.matches(refusal, said)
+  end)
+
   it("are reported with -v", function()
     local script = "p.event { WRITE, filter = 'count == 1', sample = p.count { by = 'tid' } }"
     local _, said = output("-v --readers 2", script, "'true'")

@@ -163,6 +163,7 @@ end
 function M.deliver(session, drain, max)
   local n, stopped, code
   if recording.is_recorded_only(session) then
+    if (session.opts.readers or 0) > 1 and session.is_ordered == nil then choose_order(session, 0) end
     n, stopped, code = session.core:copy()
     n = n and 0
   else
