@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#define PEV_PIPELINE_SLOTS 16u
+#define PEV_PIPELINE_SLOTS 64u
 
 /* Fills the slot. Returns the bytes that its content has in memory, or 0 to stop the thread. */
 typedef size_t (*pev_pipeline_fill_fn)(void *ctx, unsigned slot);

@@ -15,7 +15,7 @@
 #define PART_MAX ((size_t)16 << 20)
 #define PART_MIN ((uint64_t)128 << 10)
 #define RECORD_MAX ((size_t)64 << 10)
-#define BUFFER ((size_t)256 << 10)       /* stays in the second level of the cache */
+#define BUFFER ((size_t)128 << 10)       /* stays in the second level of the cache */
 #define CHAIN 16                         /* records that prove where a record begins */
 #define RANGES_MAX ((uint32_t)1 << 18)   /* 6 MiB */
 

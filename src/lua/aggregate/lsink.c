@@ -500,19 +500,19 @@ uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from,
 uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_record *from,
 			      uint32_t nr)
 {
-	const struct pev_number_field *place = &sink->by->place;
+	struct pev_number_field place;
 	int64_t numbers[COUNTED_MAX];
 	uint32_t taken = 0;
 
 	nr = nr < COUNTED_MAX ? nr : COUNTED_MAX;
-	while (taken < nr && sink->agg->nr_by &&
-	       pev_number_field_read(place, from[taken].bytes, &numbers[taken]))
+	if (!sink->agg->nr_by) {
+		l_agg_count(sink->agg, nr);
+		return nr;
+	}
+	place = sink->by->place;
+	while (taken < nr && pev_number_field_read(&place, from[taken].bytes, &numbers[taken]))
 		taken++;
-	taken = sink->agg->nr_by ? taken : nr;
-	if (sink->agg->nr_by)
-		l_agg_count_integers(sink->agg, numbers, taken);
-	else
-		l_agg_count(sink->agg, taken);
+	l_agg_count_integers(sink->agg, numbers, taken);
 	return taken;
 }
 
