@@ -88,6 +88,25 @@ describe("pulling fields", function()
     assert.same({ 9, 6 }, { n, none })
   end)
 
+  it("returns false for a first number beyond the end of the payload", function()
+    local rows, k = {}, world()
+    k:tracepoint("a:d", 302, "int near; s64 far")
+    k:after(MS, function()
+      for i = 1, 4 do
+        k.now = k.now + 1
+        local far = i % 2 == 0 and string.pack("<I4i8", 0, -i) or ""
+        local raw = string.pack("<I2BBi4i4", 302, 0, 0, 7, i) .. far
+        k:ring(0):push({ type = "sample", event = "a:d", pid = 7, raw = raw })
+      end
+    end)
+    k:with(function()
+      local s = perfev.session { duration = "20ms" }
+      s:event { "a:d" }
+      for far, near in s:records { fields = { "args.far", "args.near" } } do rows[#rows + 1] = { far, near } end
+    end)
+    assert.same({ { false, 1 }, { -2, 2 }, { false, 3 }, { -4, 4 } }, rows)
+  end)
+
   it("requests only these fields from the kernel", function()
     with_session({ pid = 7 }, 1, function(s)
       local ev = s:event { "a:b" }

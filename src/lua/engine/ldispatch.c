@@ -292,6 +292,13 @@ int l_dispatch_push_pulled(lua_State *L, struct l_dispatch *d, uint32_t slot, un
 	return 1;
 }
 
+int l_dispatch_push_pulled_numbers(lua_State *L, struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec)
+{
+	d->left--;
+	return l_fields_push_numbers_for_loop(L, d->slots[slot].fields, rec);
+}
+
 void l_dispatch_set_limit(lua_State *L, struct l_dispatch *d, int idx)
 {
 	lua_Integer left = luaL_optinteger(L, idx, -1);

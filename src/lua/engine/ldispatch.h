@@ -109,6 +109,9 @@ unsigned l_dispatch_point_view(struct l_dispatch *d, uint32_t slot, const struct
  */
 int l_dispatch_push_pulled(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn,
 			   int at);
+/* The same, without a view, if l_dispatch_takes_numbers_only(). */
+int l_dispatch_push_pulled_numbers(lua_State *L, struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec);
 /* Sets the limit of a loop: the number at idx; none: no limit. */
 void l_dispatch_set_limit(lua_State *L, struct l_dispatch *d, int idx);
 /* True once, when the limit is reached; this removes the limit. */

@@ -682,10 +682,13 @@ static int next_pulled(lua_State *L, struct l_session *self)
 
 static int push_pulled(lua_State *L, struct l_session *self)
 {
+	const struct pev_record *rec = &self->engine.rec;
 	unsigned turn;
 
 	pev_engine_skip_listeners(&self->engine);
 	self->delivered++;
+	if (self->d.pulls && l_dispatch_takes_numbers_only(&self->d, self->engine.slot, rec))
+		return l_dispatch_push_pulled_numbers(L, &self->d, self->engine.slot, rec);
 	turn = point_view(self);
 	return l_dispatch_push_pulled(L, &self->d, self->engine.slot, turn,
 				      lua_upvalueindex(PULL_VIEWS + (int)turn));

@@ -210,20 +210,40 @@ void l_fields_push_values(lua_State *L, int at, const struct l_fields *fields,
 		push_field_value(L, at, &fields->list[i], view, args);
 }
 
+/* Reserves the stack for nr values. Returns the index of the first. */
+static int begin_loop_values(lua_State *L, int nr)
+{
+	if (nr > LUA_MINSTACK / 2)
+		luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
+	return lua_gettop(L) + 1;
+}
+
+static int end_loop_values(lua_State *L, int nr, int first)
+{
+	if (lua_isnil(L, first)) {
+		lua_pushboolean(L, false);
+		lua_replace(L, first);
+	}
+	return nr;
+}
+
+int l_fields_push_numbers_for_loop(lua_State *L, const struct l_fields *fields,
+				   const struct pev_record *rec)
+{
+	int nr = (int)fields->nr, first = begin_loop_values(L, nr);
+
+	l_fields_push_numbers(L, fields, rec);
+	return end_loop_values(L, nr, first);
+}
+
 int l_fields_push_for_loop(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
 			   const struct l_args *args)
 {
 	int nr = (int)fields->nr, first;
 
 	at = lua_absindex(L, at);
-	if (nr > LUA_MINSTACK / 2)
-		luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
-	first = lua_gettop(L) + 1;
+	first = begin_loop_values(L, nr);
 	l_fields_update(fields, view->rec, args);
 	l_fields_push_values(L, at, fields, view, args);
-	if (lua_isnil(L, first)) {
-		lua_pushboolean(L, false);
-		lua_replace(L, first);
-	}
-	return nr;
+	return end_loop_values(L, nr, first);
 }

@@ -69,3 +69,6 @@ void l_fields_push_values(lua_State *L, int at, const struct l_fields *fields,
  */
 int l_fields_push_for_loop(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
 			   const struct l_args *args);
+/* The same for a sample of the plan placed. */
+int l_fields_push_numbers_for_loop(lua_State *L, const struct l_fields *fields,
+				   const struct pev_record *rec);
