@@ -221,7 +221,7 @@ static bool find_function(const struct namer *namer, const struct pev_frame *fra
 	if (!file)
 		return false;
 	lua_rawgeti(L, namer->symbols, file);
-	symbols = luaL_checkudata(L, -1, L_SYMTAB_TYPENAME);
+	symbols = lua_touserdata(L, -1);
 	lua_pop(L, 1);
 	if (!symbols->table)
 		return false;
@@ -277,6 +277,7 @@ static void keep_symbols(const struct namer *namer, const struct pev_dso *dso)
 
 	if (pev_stack_tree_function(tree, dso, START_OF_FILE))
 		return;
+	luaL_checkudata(L, -1, L_SYMTAB_TYPENAME);
 	lua_pushvalue(L, -1);
 	lua_rawseti(L, namer->symbols, (lua_Integer)file);
 	raise_no_memory(L, pev_stack_tree_keep_function(tree, dso, START_OF_FILE, (uint32_t)file));
