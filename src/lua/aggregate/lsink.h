@@ -57,7 +57,9 @@ void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_
 static inline bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
 				 const struct l_args *args)
 {
-	return sink->counts && plan == sink->plan && (!args || args->tp == sink->tp);
+	/* Without a tracepoint the sink was set up without payload: its column needs none. */
+	return sink->counts && plan == sink->plan &&
+	       (!args || !sink->tp || args->tp == sink->tp);
 }
 /*
  * Fast paths if l_sink_counts() is true: for one record, or for a run of nr records of a
