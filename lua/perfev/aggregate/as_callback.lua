@@ -150,6 +150,16 @@ local valued = { sum = true, avg = true, min = true, max = true, stats = true, h
 -- Columns and values from the record itself. The others depend on earlier records: names, maps.
 local from_record = { pid = true, tid = true, cpu = true, ip = true, addr = true, period = true, weight = true }
 
+--- True if none of these fields depends on earlier records.
+-- @tparam {string,...} names
+function M.are_from_record(names)
+  for _, name in ipairs(names) do
+    local _, payload = core.sample_field(name)
+    if not (payload or from_record[name] or name == "time") then return false end
+  end
+  return true
+end
+
 --- The fields that these callbacks read of a sample, if aggregators read all samples and nothing else is called.
 -- @tparam table callbacks
 -- @treturn ?table  as callback_fields.read() gives them: `bits` of sample_type, `has_payload`; besides `has_order`:

@@ -598,6 +598,12 @@ function M.needs_task(decl)
   return false
 end
 
+--- True if the callbacks may read names of tasks: a view reads any.
+function M.needs_names(decl)
+  if M.needs_task(decl) or decl.condition then return true end
+  return decl.fields ~= nil and not as_callback.are_from_record(decl.fields.names)
+end
+
 --- True if the result of the callbacks may depend on the order of the samples.
 function M.needs_order(decl)
   return not decl.reads or decl.reads.has_order or decl.tested ~= nil or M.needs_task(decl)

@@ -274,7 +274,8 @@ local function add(self, ev, built, target, leader)
     args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
-    no_task = not opts.record and not event.needs_task(ev.decl), no_cpu = is_narrow and ev.decl.reads ~= nil,
+    no_task = not opts.record and not event.needs_task(ev.decl),
+    no_cpu = is_narrow and (ev.decl.reads ~= nil or not event.needs_task(ev.decl)),
     no_time = no_time or built.spec.time == false, no_records = ev.only_counts,
   }
 end

@@ -9,6 +9,7 @@ local opened = require "perfev.event.open_event"
 local option_tables = require "perfev.option_tables.records"
 local recording = require "perfev.live.recording"
 local samples = require "perfev.record.callback_fields"
+local track_tasks = require "perfev.live.track_tasks"
 
 local M = {}
 
@@ -71,6 +72,7 @@ function M.records(session, opts)
   end
   if session.replay then session.replay:read_ahead() end
   local all, why = opened.take_records(session) -- of a session that had started
+  if all and not session.pulled then all, why = track_tasks.follow_tasks(session) end
   if not all then error(why, 2) end
   session.core:begin(session.pulled and "round" or "round_all")
   session.looped = true

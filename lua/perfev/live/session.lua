@@ -172,6 +172,9 @@ function Session:_declare(spec, level)
     ok, why, code = track_tasks.open_event(self)
     if not ok then return nil, why, code end
     track_tasks.scan_tasks(self)
+  elseif event.needs_names(decl) then
+    ok, why, code = track_tasks.follow_tasks(self)
+    if not ok then return nil, why, code end
   end
   return ev
 end
@@ -411,13 +414,17 @@ function Session:totals()
   return totals
 end
 
---- Returns a task, as it was at the last delivered record.
+--- Returns a task, as it was at the last delivered record. If no callback reads names of tasks, the session follows
+-- tasks from the first call on: tasks that ended before are unknown.
 -- @tparam integer tid  a process's first thread has its pid
 -- @treturn[1] table    `tid pid ppid comm exe start`: see doc/api/tasks.md
 -- @treturn[2] nil      the task is unknown, or the session does not run
 function Session:task(tid)
   if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end
-  return self.core and self.core:task(tid)
+  if not self.core then return nil end
+  local ok, why = track_tasks.follow_tasks(self)
+  if not ok then self:_log(1, why) end
+  return self.core:task(tid)
 end
 
 -- For a recording: the bytes read, the file's size (0: a pipe), the records read. Else nil.

@@ -1,5 +1,6 @@
 --- The event of a session's own that follows tasks and their maps, and the tasks that exist at the start.
 
+local event = require "perfev.event.declaration"
 local opened = require "perfev.event.open_event"
 local options = require "perfev.base.options"
 
@@ -42,10 +43,27 @@ local function tracker_of_recording(session)
   return RECORDING_TRACKER
 end
 
---- Opens the event that follows tasks, unless one of the user's has COMM, FORK and EXIT records. Maps and recordings
--- need an event of their own: it is enabled before /proc is read, so that no new task or map is missed.
+--- True if a callback, a loop or the selection of tasks may read names of tasks.
+function M.wants_names(session)
+  if session.takes_views or options.selects_comm(session.opts) then return true end
+  for _, ev in ipairs(session.events) do
+    if event.needs_names(ev.decl) then return true end
+  end
+  return false
+end
+
+-- Tasks that end are known by the end of their rings.
+local function needs_ring(session)
+  return not options.is_cpu_wide(session.opts) and session.core:totals().rings == 0
+end
+
+--- Opens the event that follows tasks if something needs it, unless one of the user's has COMM, FORK and EXIT records.
+-- Maps and recordings need an event of their own: it is enabled before /proc is read, so that no new task or map is
+-- missed.
 function M.open_event(session)
   local recorded = session.opts.record ~= nil
+  session.follows_tasks = recorded or M.wants_maps(session) or M.wants_names(session)
+  if not (session.follows_tasks or needs_ring(session)) then return true end
   if recorded or M.wants_maps(session) then
     session.maps = opened.new(session, recorded and tracker_of_recording(session) or MAP_TRACKER, true)
     return opened.open(session.maps)
@@ -58,7 +76,7 @@ end
 
 --- Reads the names of existing tasks from /proc. A recording has its own.
 function M.scan_tasks(session)
-  if session.opts.input then return true end
+  if session.opts.input or not session.follows_tasks then return true end
   if session.maps and not session.maps.attr.enable_on_exec then
     local on, why, code = session.maps:enable()
     if not on then return nil, why, code end
@@ -73,12 +91,23 @@ end
 
 --- Reads the names of tasks that started between the reading of /proc and the enabling of the events.
 function M.scan_new_tasks(session)
-  if session.opts.input or session.maps then return end
+  if session.opts.input or session.maps or not session.follows_tasks then return end
   if options.is_cpu_wide(session.opts) then
     session.core:scan_new(-1)
   else
     for _, pid in ipairs(session.target.pids) do session.core:scan_new(pid) end
   end
+end
+
+--- Follows tasks from here on, if the session is open and does not.
+function M.follow_tasks(session)
+  if session.follows_tasks ~= false then return true end
+  session.follows_tasks = true
+  local tracker = opened.new(session, COMM_TRACKER, true)
+  local ok, why, code = opened.open(tracker)
+  if ok and not tracker.attr.enable_on_exec then ok, why, code = tracker:enable() end
+  if not ok then return nil, why, code end
+  return M.scan_tasks(session)
 end
 
 return M
