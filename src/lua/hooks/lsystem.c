@@ -168,19 +168,14 @@ static int l_clock(lua_State *L)
 	return 1;
 }
 
-/* cpus() -> { online CPUs } | nil, message, errno */
-static int l_cpus(lua_State *L)
+/* Pushes the list of nr numbers in the block, and frees it. Returns 1. */
+static int push_numbers(lua_State *L, void **block, int nr)
 {
-	void **block = l_block_push(L);
-	const struct pev_sys *sys = l_hooks_push(L);
-	int *cpus, nr = pev_sys_cpus(sys, (int **)block);
+	const int *numbers = *block;
 
-	if (nr < 0)
-		return path_result(L, nr, "/sys/devices/system/cpu/online");
-	cpus = *block;
 	lua_createtable(L, nr, 0);
 	for (int i = 0; i < nr; i++) {
-		lua_pushinteger(L, cpus[i]);
+		lua_pushinteger(L, numbers[i]);
 		lua_rawseti(L, -2, i + 1);
 	}
 	l_block_free(block);
@@ -188,26 +183,26 @@ static int l_cpus(lua_State *L)
 	return 1;
 }
 
+/* cpus() -> { online CPUs } | nil, message, errno */
+static int l_cpus(lua_State *L)
+{
+	void **block = l_block_push(L);
+	int nr = pev_sys_cpus(l_hooks_push(L), (int **)block);
+
+	return nr < 0 ? path_result(L, nr, "/sys/devices/system/cpu/online")
+		      : push_numbers(L, block, nr);
+}
+
 /* threads(pid) -> { tids } | nil, message, errno */
 static int l_threads(lua_State *L)
 {
 	int pid = (int)luaL_checkinteger(L, 1);
 	void **block = l_block_push(L);
-	const struct pev_sys *sys = l_hooks_push(L);
+	int nr = pev_sys_threads(l_hooks_push(L), pid, (int **)block);
 	struct pev_err err;
-	int *tids, nr = pev_sys_threads(sys, pid, (int **)block);
 
-	if (nr < 0)
-		return l_result(L, pev_fail(&err, nr, "pid %d", pid), &err);
-	tids = *block;
-	lua_createtable(L, nr, 0);
-	for (int i = 0; i < nr; i++) {
-		lua_pushinteger(L, tids[i]);
-		lua_rawseti(L, -2, i + 1);
-	}
-	l_block_free(block);
-	l_raise_pending(L);
-	return 1;
+	return nr < 0 ? l_result(L, pev_fail(&err, nr, "pid %d", pid), &err)
+		      : push_numbers(L, block, nr);
 }
 
 /* raise_nofile() -> the limit of open files, raised as far as it goes */
