@@ -365,6 +365,25 @@ describe("a recording", function()
     assert.same(heard, read().lines)
   end)
 
+  it("has the records that waited in memory while callbacks were slower than the kernel", function()
+    local written = 0
+    local function write()
+      if written >= 12000 then return end
+      written = written + 1
+      k:ring(0):push { type = "sample", pid = 11, ip = written, time = k.now - 100000000 + written }
+    end
+    local heard = {}
+    k:after("70ms", function() for _ = 1, 200 do write() end end)
+    local _, s = run({ duration = "2s", buffer = "64K" }, { { "cpu-clock", freq = 99, sample = function(r)
+      heard[#heard + 1] = line_of(r)
+      write()
+      write()
+    end } })
+    assert.equal(12000, #heard)
+    assert.equal(0, s:totals().lost)
+    assert.same(heard, read().lines)
+  end)
+
   it("without listeners has slowly written records in their place", function()
     -- written 6 ms after a younger one was, and rounds of a millisecond in between
     k:after("70ms", function() k:ring(1):push { type = "sample", pid = 11, ip = 1 } end)

@@ -24,6 +24,7 @@
 
 #define WRAP_BYTES 65536u /* header.size is a u16 */
 #define AUX_PATIENCE 1000 /* retries while a head is about to move */
+#define LIFTED_MIN ((size_t)256 << 10) /* bytes of a chunk, so that little rings need few */
 
 static int map_ring(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes,
 		    int prot)
@@ -49,7 +50,7 @@ static int map_ring(struct pev_ring *ring, const struct pev_sys *sys, int fd, si
 	ring->size = data_bytes;
 	ring->tail = ring->published = ring->head =
 		__atomic_load_n(&ring->page->data_tail, __ATOMIC_RELAXED);
-	ring->piece_start = ring->piece_end = ring->lifted_from = ring->lifted_to = ring->tail;
+	ring->piece_start = ring->piece_end = ring->lifted_to = ring->tail;
 	return 0;
 }
 
@@ -84,10 +85,9 @@ void pev_ring_unmap(struct pev_ring *ring)
 	ring->page = NULL;
 	free(ring->wrap);
 	free(ring->found);
-	free(ring->lifted);
 	ring->wrap = NULL;
 	ring->found = NULL;
-	ring->lifted = NULL;
+	pev_ring_free_lifted(ring, ring->lifted_to, &(size_t){ 0 });
 }
 
 static uint16_t size_of(const unsigned char *header)
@@ -165,24 +165,43 @@ static bool is_before(uint64_t pos, uint64_t that)
 	return (int64_t)(that - pos) > 0;
 }
 
+static struct iovec piece_of(const unsigned char *bytes, uint64_t there, uint64_t most)
+{
+	return (struct iovec){ (void *)(uintptr_t)bytes, (size_t)(there < most ? there : most) };
+}
+
+/* Returns the bytes from position from on that are in the ring in one piece. */
+static struct iovec piece_in_ring(const struct pev_ring *ring, uint64_t from, uint64_t to)
+{
+	uint64_t at = from & (ring->size - 1);
+
+	return piece_of(ring->data + at, ring->size - at, to - from);
+}
+
+struct iovec pev_ring_piece(const struct pev_ring *ring, uint64_t from, uint64_t to)
+{
+	const struct pev_lifted *chunk = ring->lifted;
+
+	while (chunk && !is_before(from, chunk->to))
+		chunk = chunk->next;
+	return chunk ? piece_of(chunk->bytes + (from - chunk->from), chunk->to - from, to - from)
+		     : piece_in_ring(ring, from, to);
+}
+
 /* Finds the contiguous bytes from tail on; false if head or tail is invalid. */
 static bool find_piece(struct pev_ring *ring)
 {
-	uint64_t at, rest, unread = ring->head - ring->tail;
+	uint64_t unread = ring->head - ring->tail;
+	struct iovec piece;
 
-	ring->piece_start = ring->tail;
-	if (pev_ring_has_lifted(ring)) {
-		ring->piece = ring->lifted + (ring->tail - ring->lifted_from);
-		ring->piece_end = ring->lifted_to;
-		return true;
-	}
 	/* Records are 8-aligned, so a header never straddles the ring's end. */
-	if (unread < sizeof(struct perf_event_header) || unread > ring->size || ring->tail % 8)
+	if (!pev_ring_has_lifted(ring) && (unread < sizeof(struct perf_event_header) ||
+					   unread > ring->size || ring->tail % 8))
 		return false;
-	at = ring->tail & (ring->size - 1);
-	rest = ring->size - at;
-	ring->piece = ring->data + at;
-	ring->piece_end = ring->tail + (unread < rest ? unread : rest);
+	piece = pev_ring_piece(ring, ring->tail, ring->head);
+	ring->piece = piece.iov_base;
+	ring->piece_start = ring->tail;
+	ring->piece_end = ring->tail + piece.iov_len;
 	return true;
 }
 
@@ -207,7 +226,7 @@ const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size)
 
 void pev_ring_publish(struct pev_ring *ring)
 {
-	uint64_t free_to = ring->head - pev_ring_fill(ring);
+	uint64_t free_to = pev_ring_has_lifted(ring) ? ring->lifted_to : ring->tail;
 
 	if (ring->published == free_to)
 		return;
@@ -218,88 +237,61 @@ void pev_ring_publish(struct pev_ring *ring)
 
 /* ---- lifting ---- */
 
-int pev_ring_pieces_backward(const struct pev_ring *ring, uint64_t len, struct iovec *pieces)
+void pev_ring_free_lifted(struct pev_ring *ring, uint64_t keep, size_t *room)
 {
-	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;
-	uint64_t at = ring->head & (ring->size - 1), rest = ring->size - at;
-	uint64_t first = len < rest ? len : rest;
-	int nr = 0;
+	while (ring->lifted && !is_before(keep, ring->lifted->to)) {
+		struct pev_lifted *chunk = ring->lifted;
 
-	if (first)
-		pieces[nr++] = (struct iovec){ data + at, (size_t)first };
-	if (len > first)
-		pieces[nr++] = (struct iovec){ data, (size_t)(len - first) };
-	return nr;
+		ring->lifted = chunk->next;
+		*room += chunk->cap;
+		free(chunk);
+	}
 }
 
-int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to, struct iovec *pieces)
+/* Returns a chunk that has space for this many bytes from lifted_to on. */
+static struct pev_lifted *find_chunk(struct pev_ring *ring, size_t bytes, size_t *room, int *rc)
 {
-	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;
-	uint64_t len, rest;
-	int nr = 0;
+	struct pev_lifted *last = ring->lifted ? ring->lifted_last : NULL, *chunk;
+	size_t cap = bytes > LIFTED_MIN || *room < LIFTED_MIN ? bytes : LIFTED_MIN;
 
-	if (is_before(from, ring->lifted_to) && is_before(from, to)) {
-		len = (is_before(to, ring->lifted_to) ? to : ring->lifted_to) - from;
-		pieces[nr++] = (struct iovec){ ring->lifted + (from - ring->lifted_from),
-					       (size_t)len };
-		from += len;
-	}
-	while (is_before(from, to) && nr < PEV_RING_PIECES) {
-		rest = ring->size - (from & (ring->size - 1));
-		len = to - from < rest ? to - from : rest;
-		pieces[nr++] = (struct iovec){ data + (from & (ring->size - 1)), (size_t)len };
-		from += len;
-	}
-	return nr;
+	if (last && last->cap - (size_t)(last->to - last->from) >= bytes)
+		return last;
+	*rc = cap > *room ? -ENOSPC : -ENOMEM;
+	chunk = cap > *room ? NULL : malloc(sizeof(*chunk) + cap);
+	if (!chunk)
+		return NULL;
+	*chunk = (struct pev_lifted){ .from = ring->lifted_to, .to = ring->lifted_to, .cap = cap };
+	*room -= cap;
+	if (last)
+		last->next = chunk;
+	else
+		ring->lifted = chunk;
+	ring->lifted_last = chunk;
+	return chunk;
 }
 
-/* Makes room for more bytes behind those lifted from keep on. */
-static int make_room(struct pev_ring *ring, uint64_t keep, size_t more, size_t max)
+int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t *room)
 {
-	size_t kept = (size_t)(ring->lifted_to - keep), cap = ring->lifted_cap;
-	unsigned char *to = ring->lifted;
-
-	if ((size_t)(ring->lifted_to - ring->lifted_from) + more <= cap)
-		return 0;
-	if (kept + more > max)
-		return -ENOSPC;
-	/* Twice the size, so that bytes are moved to the front only after half of it was filled. */
-	if (2 * (kept + more) > cap && cap < max) {
-		cap = 2 * (kept + more) < max ? 2 * (kept + more) : max;
-		to = malloc(cap);
-		if (!to)
-			return -ENOMEM;
-	}
-	if (kept)
-		memmove(to, ring->lifted + (keep - ring->lifted_from), kept);
-	if (to != ring->lifted)
-		free(ring->lifted);
-	ring->lifted = to;
-	ring->lifted_cap = cap;
-	ring->lifted_from = keep;
-	return 0;
-}
-
-int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max)
-{
-	struct iovec pieces[PEV_RING_PIECES];
-	int rc, nr;
-
 	/* Acquire: as in pev_ring_refresh(). */
-	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	struct pev_lifted *chunk;
+	int rc;
+
+	pev_ring_free_lifted(ring, keep, room);
 	if (!is_before(keep, ring->lifted_to))
-		ring->lifted_from = ring->lifted_to = keep;
-	if (ring->head - ring->lifted_to > ring->size)
+		ring->lifted_to = keep;
+	if (head == ring->lifted_to || head - ring->lifted_to > ring->size)
 		return 0; /* peek resynchronises */
-	rc = make_room(ring, keep, (size_t)(ring->head - ring->lifted_to), max);
-	if (rc < 0)
+	chunk = find_chunk(ring, (size_t)(head - ring->lifted_to), room, &rc);
+	if (!chunk)
 		return rc;
-	nr = pev_ring_pieces(ring, ring->lifted_to, ring->head, pieces);
-	for (int i = 0; i < nr; i++) {
-		memcpy(ring->lifted + (ring->lifted_to - ring->lifted_from), pieces[i].iov_base,
-		       pieces[i].iov_len);
-		ring->lifted_to += pieces[i].iov_len;
+	while (chunk->to != head) {
+		struct iovec piece = piece_in_ring(ring, chunk->to, head);
+
+		memcpy(chunk->bytes + (chunk->to - chunk->from), piece.iov_base, piece.iov_len);
+		chunk->to += piece.iov_len;
 	}
+	ring->lifted_to = head;
 	ring->piece_end = ring->piece_start = ring->tail;
 	pev_ring_publish(ring);
 	return 0;

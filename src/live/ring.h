@@ -15,7 +15,7 @@ struct pev_ring {
 	const unsigned char *data;
 	size_t mapped;                     /* bytes, the control page included */
 	uint64_t size;                     /* data bytes, a power of two */
-	uint64_t head;                     /* kernel's write position, as of the last refresh */
+	uint64_t head;                     /* kernel's write position as of the last refresh */
 	uint64_t tail;                     /* our read position */
 	uint64_t published;                /* the tail that the kernel knows */
 	uint64_t corrupt;                  /* number of resynchronisations */
@@ -25,11 +25,11 @@ struct pev_ring {
 	uint64_t piece_start, piece_end;
 	/*
 	 * Unread bytes that were moved to memory to free space for the kernel:
-	 * positions lifted_from..lifted_to are at lifted, all later ones in the ring.
+	 * positions up to lifted_to are in these chunks, all later ones in the ring. Those
+	 * behind head are read after the next refresh.
 	 */
-	unsigned char *lifted;             /* NULL: never used */
-	size_t lifted_cap;
-	uint64_t lifted_from, lifted_to;
+	struct pev_lifted *lifted, *lifted_last; /* oldest first; NULL: none */
+	uint64_t lifted_to;
 	/*
 	 * A backward ring is overwritten from its end to its beginning, again and again. found has
 	 * the positions of its records as of the last refresh, newest first. NULL in a normal ring.
@@ -40,6 +40,14 @@ struct pev_ring {
 	unsigned char *aux;
 	uint64_t aux_size;                 /* bytes, a power of two of pages */
 	uint64_t aux_tail;                 /* our read position */
+};
+
+/* Consecutive whole records that were moved from a ring to memory. */
+struct pev_lifted {
+	struct pev_lifted *next;
+	uint64_t from, to;                 /* positions */
+	size_t cap;
+	unsigned char bytes[];
 };
 
 /* Bytes of the AUX area: one piece, or two if they wrap. */
@@ -121,28 +129,27 @@ static inline bool pev_ring_has_lifted(const struct pev_ring *ring)
 	return (int64_t)(ring->lifted_to - ring->tail) > 0;
 }
 
-/* Returns the unread bytes that are still in the ring, as of the last refresh. */
+/* Returns the unread bytes that are in the ring now. */
 static inline uint64_t pev_ring_fill(const struct pev_ring *ring)
 {
-	return ring->head - (pev_ring_has_lifted(ring) ? ring->lifted_to : ring->tail);
+	return __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) -
+	       (pev_ring_has_lifted(ring) ? ring->lifted_to : ring->tail);
 }
 
 /*
- * Moves all bytes in the ring to memory and frees their space for the kernel.
- * Memory holds the unread bytes and those from keep on, a position up to tail,
- * at most max bytes. Peeked records move. -ENOMEM, -ENOSPC: nothing was moved.
+ * Moves all bytes in the ring to memory and frees their space for the kernel, also bytes behind
+ * head, which are read after the next refresh. Keeps the bytes from keep on, a position up to
+ * tail. Takes the memory from room. Peeked records move. -ENOMEM, -ENOSPC: nothing was moved.
  */
-int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max);
+int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t *room);
+/* Frees the lifted bytes before keep, and returns their memory to room. */
+void pev_ring_free_lifted(struct pev_ring *ring, uint64_t keep, size_t *room);
 
 /*
- * Returns the bytes of positions from..to as at most PEV_RING_PIECES
- * pieces, and their number. The bytes must be in the ring or lifted.
+ * Returns the bytes from position from on, at most up to to, as far as they are in one piece.
+ * The bytes must be in the ring or lifted.
  */
-#define PEV_RING_PIECES 3
-int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to,
-		    struct iovec *pieces);
-/* The same for the first len bytes of a backward ring after a refresh, newest record first. */
-int pev_ring_pieces_backward(const struct pev_ring *ring, uint64_t len, struct iovec *pieces);
+struct iovec pev_ring_piece(const struct pev_ring *ring, uint64_t from, uint64_t to);
 
 /*
  * Maps the AUX area of an event whose ring is mapped; bytes must be a power of two of

@@ -11,9 +11,30 @@ static bool has_backward(const struct pev_session *s)
 	return false;
 }
 
+/* Pieces of rings for the recorder, which keeps its error: the caller that set it asks for it. */
+struct pieces {
+	struct iovec list[64];
+	int nr;
+};
+
+static void add_pieces(struct pev_session *s, struct pieces *pieces, const struct pev_ring *ring,
+		       uint64_t from, uint64_t to)
+{
+	while (from != to) {
+		struct iovec piece = pev_ring_piece(ring, from, to);
+
+		if (pieces->nr == sizeof(pieces->list) / sizeof(*pieces->list)) {
+			pev_writer_round(s->recorder, pieces->list, pieces->nr, 0);
+			pieces->nr = 0;
+		}
+		pieces->list[pieces->nr++] = piece;
+		from += piece.iov_len;
+	}
+}
+
 void pev_session_record_read(struct pev_session *s, int marks)
 {
-	int nr = 0;
+	struct pieces pieces = { .nr = 0 };
 
 	if (!s->recorder)
 		return;
@@ -26,27 +47,25 @@ void pev_session_record_read(struct pev_session *s, int marks)
 		if (r->backward)
 			continue;
 		if (s->drain != PEV_DRAIN_DISCARD)
-			nr += pev_ring_pieces(&r->ring, r->recorded, r->ring.tail, s->pieces + nr);
+			add_pieces(s, &pieces, &r->ring, r->recorded, r->ring.tail);
 		r->recorded = r->ring.tail;
 	}
-	/* The recorder keeps its error; the caller of pev_session_set_recorder() asks for it. */
-	pev_writer_round(s->recorder, s->pieces, nr, marks);
+	pev_writer_round(s->recorder, pieces.list, pieces.nr, marks);
 }
 
 void pev_session_record_backward(struct pev_session *s)
 {
-	int nr = 0;
+	struct pieces pieces = { .nr = 0 };
 
 	if (!s->recorder || !has_backward(s))
 		return;
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct pev_ring *ring = &s->rings[i]->ring;
+		uint64_t bytes = s->rings[i]->backward ? pev_ring_refresh(ring) : 0;
 
-		if (s->rings[i]->backward)
-			nr += pev_ring_pieces_backward(ring, pev_ring_refresh(ring),
-						       s->pieces + nr);
+		add_pieces(s, &pieces, ring, ring->head, ring->head + bytes);
 	}
-	pev_writer_round(s->recorder, s->pieces, nr, PEV_ALL_OLDER);
+	pev_writer_round(s->recorder, pieces.list, pieces.nr, PEV_ALL_OLDER);
 }
 
 void pev_session_return_space(struct pev_session *s, struct pev_session_ring *r)
@@ -63,11 +82,12 @@ void pev_session_return_space(struct pev_session *s, struct pev_session_ring *r)
 
 static void record_skip(struct pev_session *s, struct pev_session_ring *r)
 {
-	struct iovec pieces[PEV_RING_PIECES];
+	struct pieces pieces = { .nr = 0 };
 
-	if (s->recorder && s->drain != PEV_DRAIN_DISCARD)
-		pev_writer_round(s->recorder, pieces,
-				 pev_ring_pieces(&r->ring, r->recorded, r->skipped, pieces), 0);
+	if (s->recorder && s->drain != PEV_DRAIN_DISCARD) {
+		add_pieces(s, &pieces, &r->ring, r->recorded, r->skipped);
+		pev_writer_round(s->recorder, pieces.list, pieces.nr, 0);
+	}
 	r->recorded = r->ring.tail;
 	r->skips = false;
 }

@@ -8,8 +8,9 @@
 
 #include <errno.h>
 
-#define LIFTED_MAX ((size_t)4 << 20) /* bytes per ring; at most four times the ring's size */
-#define WATCH_EVERY 256              /* records between two checks for full rings */
+/* Records between two checks for full rings, at most, and bytes of a ring for each of them. */
+#define WATCH_EVERY 256
+#define WATCHED_BYTES 1024
 
 /* ---- the next record of a ring ---- */
 
@@ -77,11 +78,11 @@ static inline bool parse_next(struct pev_session *s, struct pev_session_ring *r)
 	return true;
 }
 
-/* Ends the precedence of a ring that has enough space again. */
+/* Ends the precedence of a ring that has enough space again, or no record for this round. */
 static inline void end_urgency(struct pev_session *s, struct pev_session_ring *r)
 {
-	if (!r->urgent || pev_ring_fill(&r->ring) > r->ring.size / 2 ||
-	    pev_session_aux_is_urgent(r))
+	if (!r->urgent || (r->next && (pev_ring_fill(&r->ring) > r->ring.size / 2 ||
+				       pev_session_aux_is_urgent(r))))
 		return;
 	r->urgent = false;
 	s->urgent--;
@@ -89,12 +90,16 @@ static inline void end_urgency(struct pev_session *s, struct pev_session_ring *r
 
 /* ---- full rings ---- */
 
+/* Returns the position of the oldest byte that is still needed. */
+static uint64_t kept_from(const struct pev_session *s, const struct pev_session_ring *r)
+{
+	return s->recorder ? r->recorded : r->ring.tail;
+}
+
 /* Moves waiting records from the ring to memory, so that the kernel has space. */
 static void lift_ring(struct pev_session *s, struct pev_session_ring *r)
 {
-	size_t most = r->ring.size < LIFTED_MAX / 4 ? (size_t)r->ring.size * 4 : LIFTED_MAX;
-
-	if (pev_ring_lift(&r->ring, s->recorder ? r->recorded : r->ring.tail, most) < 0)
+	if (pev_ring_lift(&r->ring, kept_from(s, r), &s->lift_room) < 0)
 		return;
 	if (r->next)
 		r->next = pev_ring_peek(&r->ring, &r->next_size);
@@ -109,7 +114,7 @@ static void lift_full_rings(struct pev_session *s, uint64_t quarters)
 
 		if (r->backward)
 			continue;
-		pev_ring_refresh(&r->ring);
+		pev_ring_free_lifted(&r->ring, kept_from(s, r), &s->lift_room);
 		if (pev_ring_fill(&r->ring) > r->ring.size / 4 * quarters)
 			lift_ring(s, r);
 	}
@@ -121,12 +126,12 @@ static bool delivers_all(const struct pev_session *s)
 	return s->drain >= PEV_DRAIN_REST || s->config.unordered || s->own_clock;
 }
 
-/* Rings fill while records are delivered. Without a horizon, lifting would prolong the round. */
+/* Rings fill while records are delivered. */
 static void check_fill(struct pev_session *s)
 {
 	s->unchecked = 0;
-	if (!delivers_all(s))
-		lift_full_rings(s, 3);
+	if (s->drain < PEV_DRAIN_REST)
+		lift_full_rings(s, 2);
 }
 
 /* ---- the run ---- */
@@ -173,7 +178,7 @@ static void release_run(struct pev_session *s)
 	}
 	s->run.at = s->run.end = s->counted = s->records;
 	s->unchecked += nr;
-	if (s->unchecked >= WATCH_EVERY)
+	if (s->unchecked >= WATCH_EVERY || s->unchecked >= s->config.ring_bytes / WATCHED_BYTES)
 		check_fill(s);
 }
 
@@ -183,11 +188,11 @@ static void parse_behind(struct pev_session *s)
 	struct pev_session_ring *r = s->unparsed;
 
 	s->unparsed = NULL;
-	end_urgency(s, r);
 	if (parse_next(s, r))
 		pev_merge_replace(&s->merge, r->time);
 	else
 		pev_merge_pop(&s->merge);
+	end_urgency(s, r);
 }
 
 /*
@@ -275,8 +280,7 @@ static void look_at_rings(struct pev_session *s)
 		if (r->backward != (s->drain == PEV_DRAIN_SNAPSHOT))
 			continue;
 		pev_ring_refresh(&r->ring);
-		/* Otherwise all lifted records would be delivered first, out of order. */
-		if (pev_ring_has_lifted(&r->ring) && pev_ring_fill(&r->ring) > full)
+		if (s->drain < PEV_DRAIN_REST && pev_ring_fill(&r->ring) > full)
 			lift_ring(s, r);
 		r->urgent = !r->backward &&
 			    (pev_ring_fill(&r->ring) > full || pev_session_aux_is_urgent(r));

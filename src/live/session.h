@@ -14,9 +14,9 @@
  * record is delivered between two ticks. So a record waits at most PEV_TICK_NS + PEV_GAP_NS and
  * the time of the callbacks; the first one after a pause PEV_IDLE_TICK_NS + PEV_GAP_NS.
  *
- * If a ring is more than a quarter full of waiting records, or three quarters while records are
- * delivered, they are moved to memory: per ring at most four times its size and at most 4 MiB.
- * If that is not enough, a ring more than three quarters full is drained to its half at once.
+ * If a ring is more than a quarter full of waiting records, or half while records are delivered,
+ * they are moved to memory, of all rings together at most max_lifted bytes. If that is not
+ * enough, a ring more than three quarters full is drained to its half at once.
  * Records that arrive too late for their place are delivered all the same, and counted.
  *
  * A sample with a deferred user part is delivered when that arrives (deferred_callchain.h),
@@ -44,6 +44,7 @@
 
 struct pev_session_config {
 	size_t ring_bytes;     /* data bytes per CPU, a power of two of pages; 0: 2 MiB */
+	size_t max_lifted;     /* bytes that all rings may move to memory; 0: 128 MiB */
 	int clockid;           /* of all times; default: CLOCK_MONOTONIC */
 	bool names_tasks;      /* each record needs the pid and tid of its task */
 	bool unordered;        /* deliver ring by ring, at once */

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #define DEFAULT_RING_BYTES (2u << 20)
+#define DEFAULT_MAX_LIFTED ((size_t)128 << 20)
 #define EVENTS_PER_WAIT 64
 
 /* Epoll tags: the high half is the kind, the low half the index or descriptor. */
@@ -51,6 +52,7 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 	pev_session_init_source(s);
 	if (!s->config.ring_bytes)
 		s->config.ring_bytes = DEFAULT_RING_BYTES;
+	s->lift_room = s->config.max_lifted ? s->config.max_lifted : DEFAULT_MAX_LIFTED;
 	rc = sys->clock(sys->ctx, s->config.clockid, &now);
 	if (rc < 0) {
 		pev_fail(err, rc, "cannot read clock %d", s->config.clockid);
@@ -251,17 +253,6 @@ static int clock_of(const struct pev_attr *attr)
 	return attr->flags & PEV_ATTR_USE_CLOCKID ? attr->clockid : -1;
 }
 
-static int reserve_pieces(struct pev_session *s, uint32_t nr_rings)
-{
-	struct iovec *pieces =
-		realloc(s->pieces, sizeof(*pieces) * PEV_RING_PIECES * (size_t)nr_rings);
-
-	if (!pieces)
-		return -ENOMEM;
-	s->pieces = pieces;
-	return 0;
-}
-
 /*
  * True if the event can share this ring: same CPU, direction and clock (perf_event_set_output()).
  */
@@ -315,8 +306,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 
 	if (rings)
 		s->rings = rings;
-	if (!rings || !r || reserve_pieces(s, s->nr_rings + 1) < 0 ||
-	    pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0) {
+	if (!rings || !r || pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0) {
 		pev_fail(err, rc, "cannot add a ring for %s", slot->event.name);
 		goto fail;
 	}
@@ -872,6 +862,5 @@ void pev_session_close(struct pev_session *s)
 	free(s->ids);
 	free(s->slots);
 	free(s->rings);
-	free(s->pieces);
 	free(s);
 }

@@ -82,6 +82,7 @@ struct pev_session {
 	uint32_t urgent;           /* number of urgent rings */
 	uint32_t skips;            /* number of rings with skipped bytes */
 	struct pev_session_ring *unparsed; /* the record behind the taken one is not parsed */
+	size_t lift_room;           /* bytes that rings may still move to memory */
 	uint32_t unchecked;         /* records since the last check for full rings */
 	uint64_t last_time;         /* of the newest record that was taken */
 
@@ -95,7 +96,6 @@ struct pev_session {
 
 	uint64_t last_loss[PEV_LOSS_WORDS]; /* LOST record for the remaining losses */
 	struct pev_writer *recorder; /* borrowed; NULL: no recording */
-	struct iovec *pieces;       /* for the recorder: PEV_RING_PIECES per ring */
 	uint64_t next_mark;         /* earliest time to mark a round of copying */
 	bool own_clock;             /* an event uses another clock: no order across rings */
 	unsigned process;           /* opened the session: pev_sys_process() */

@@ -33,8 +33,8 @@ Session.__index = Session
 --   `strict` (default true: an error in a callback ends the run), `input` (path of a recording to read, "-" for
 --   standard input), `record` (path of a recording to write, "-" for standard output), `compress` (the recording:
 --   true or a zstd level), `switch_output` ("100M": the size at which a new file begins), `max_bytes` ("256M": memory
---   for stacks, keys and their names; other keys are counted as (other)). Without pid, tid, command and input the
---   session watches the whole machine.
+--   for stacks, keys and their names, other keys are counted as (other), and for records that wait). Without pid, tid,
+--   command and input the session watches the whole machine.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({

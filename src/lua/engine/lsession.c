@@ -110,6 +110,7 @@ static int l_session(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
 	config.ring_bytes = (size_t)l_option_integer(L, 1, "ring_bytes", 0);
+	config.max_lifted = (size_t)l_option_integer(L, 1, "max_bytes", 0);
 	config.clockid = (int)l_option_integer(L, 1, "clockid", CLOCK_MONOTONIC);
 	config.unordered = l_option_bool(L, 1, "unordered");
 	/* The userdata comes first: if the open fails, its metatable frees it. */
