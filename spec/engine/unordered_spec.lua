@@ -63,6 +63,23 @@ local function build(endian, nr)
   return b
 end
 
+-- Makes a directory as perf record --threads does: the records but for the first are in the files of two rings.
+local function directory_of(b, cut)
+  nr_files = nr_files + 1
+  local path = ("%s/%d.dir"):format(dir, nr_files)
+  assert(os.execute("mkdir " .. path))
+  local records, middle = b.records, #b.records // 3
+  b.records = { records[1] }
+  local files = { [""] = b:file { [EVENT_DESC] = b:event_desc() }, [".2"] = "" }
+  files[".0"] = table.concat(records, "", 2, middle):sub(1, cut)
+  files[".1"] = table.concat(records, "", middle + 1)
+  for name, bytes in pairs(files) do
+    local file <close> = assert(io.open(path .. "/data" .. name, "wb"))
+    file:write(bytes)
+  end
+  return path
+end
+
 local function file_of(b) return b:file { [EVENT_DESC] = b:event_desc() } end
 
 local whole -- bytes that most cases read
@@ -173,6 +190,20 @@ describe("aggregators that need no order of time", function()
       assert.matches("0x%x+", r.why)
       assert.is_true(#r.rows.count[1] == 5)
     end
+  end)
+
+  it("have the same values if the recording is a directory", function()
+    local r = assert_same(directory_of(build()))
+    assert.is_true(r.ok)
+    assert.equal(9500, r.totals.delivered)
+    assert.is_true(assert_same(directory_of(build("big", 3000))).ok)
+  end)
+
+  it("end with the same error and the same values if a file of a directory is damaged", function()
+    local r = assert_same(directory_of(build(), 100003))
+    assert.is_nil(r.ok)
+    assert.matches("%.dir/data%.0: file cut short at 0x", r.why)
+    assert.is_true(r.totals.delivered > 6500)
   end)
 
   -- Bytes of a recording replaced, removed, repeated, at places that a fixed seed chooses.
@@ -290,6 +321,16 @@ describe("aggregators that need no order of time", function()
     assert.matches("the number of records is limited$", way_of(event { sample = count {} }, { count = 3 }))
     assert.matches("relative to the first sample$", way_of(event { sample = count {} }, { from = "+1ms" }))
     assert.matches("records are selected by task or CPU$", way_of(event { sample = count {} }, { cpus = { 0 } }))
+  end)
+
+  it("are read in the order of time if the recording is a pipe or compressed", function()
+    local function count(s) s:event { "cpu-clock", sample = perfev.count {} } return {} end
+    local b = build(nil, 10)
+    local compressed = b:file { [EVENT_DESC] = b:event_desc(), [27] = b:pack("I4I4I4I4I4", 1, 1, 1, 1, 1 << 16) }
+    local _, way = result(spill(compressed), nil, count)
+    assert.matches("read in the order of time: the records are compressed$", way)
+    _, way = result(spill(b:pipe { [EVENT_DESC] = b:event_desc() }), nil, count)
+    assert.matches("read in the order of time: a pipe cannot be read again if keys have no room$", way)
   end)
 
   it("have the same output in every shipped script that qualifies", function()

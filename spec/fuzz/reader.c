@@ -73,25 +73,6 @@ static void read_all(struct pev_reader *df, size_t size)
 		__builtin_trap();
 }
 
-/* Cuts the files of a directory off the input, the last one first. */
-static void split_files(struct input *in)
-{
-	struct file *data = &in->files[0];
-
-	if (data->len < 4)
-		return;
-	for (int i = 1; i <= 2; i++) {
-		size_t len = pev_load16(data->bytes, false);
-
-		data->bytes += 2;
-		data->len -= 2;
-		if (len > data->len - (i == 1 ? 2u : 0u))
-			len = data->len - (i == 1 ? 2u : 0u);
-		data->len -= len;
-		in->files[i] = (struct file){ data->bytes + data->len, len };
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { .files[0] = { data + 1, size - 1 }, .bad = SIZE_MAX };

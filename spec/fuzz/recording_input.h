@@ -151,6 +151,25 @@ static const struct pev_inflate *get_inflate(void *ctx, struct pev_err *err)
 	return ((struct input *)ctx)->repeated ? &repeats : &pev_zstd_inflate;
 }
 
+/* Cuts the files of a directory off the input, the last one first. */
+static inline void split_files(struct input *in)
+{
+	struct file *data = &in->files[0];
+
+	if (data->len < 4)
+		return;
+	for (int i = 1; i <= 2; i++) {
+		size_t len = pev_load16(data->bytes, false);
+
+		data->bytes += 2;
+		data->len -= 2;
+		if (len > data->len - (i == 1 ? 2u : 0u))
+			len = data->len - (i == 1 ? 2u : 0u);
+		data->len -= len;
+		in->files[i] = (struct file){ data->bytes + data->len, len };
+	}
+}
+
 /* The calls that a reader of the input makes. Threads may use pread at the same time. */
 static inline struct pev_sys sys_of_input(struct input *in)
 {

@@ -256,4 +256,7 @@ for _, endian in ipairs { "little", "big" } do
   save("unordered", "fails_" .. endian, string.char(FAILS) .. bytes)
   save("unordered", "cut_" .. endian, "\0" .. bytes:sub(1, #bytes // 2))
   save("unordered", "tools_" .. endian, "\0" .. of_tools(built):file(features_of(built)))
+  local threads = { table.concat(built.records, "", 1, 30), table.concat(built.records, "", 20) }
+  save("unordered", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2])
+    .. of_tools(new_recording(endian)):file(features_of(built)) .. threads[2] .. threads[1])
 end

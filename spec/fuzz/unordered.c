@@ -1,7 +1,8 @@
 /*
  * unordered.c - libFuzzer: reads a recording in order, and without order on 2 threads.
  *
- * Flags in the first byte: bit 0: also on 1 thread; bit 1: also on 3; bits 2, 4, 5 as in reader.c.
+ * Flags in the first byte: bit 0: also on 1 thread; bit 1: also on 3; bits 2, 4, 5, 6 as in
+ * reader.c.
  * Invariants for any input: each way passes the same samples, ends with the same error, and counts
  * the same records.
  */
@@ -13,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { JOBS_MAX = 3, EVENTS_MAX = 4096, PART_MIN = 256 };
+enum { JOBS_MAX = 3, FILES_MAX = 3, EVENTS_MAX = 4096, PART_MIN = 256 };
 
 /* The sums do not depend on the order of the samples. */
 struct sums {
@@ -67,17 +68,18 @@ static bool join(void *ctx, uint32_t part)
 
 static void read_unordered(struct pev_reader *reader, uint32_t jobs, struct result *result)
 {
-	static struct pev_unordered_event events[EVENTS_MAX];
+	static struct pev_batch_event events[EVENTS_MAX];
+	struct pev_reader_area areas[FILES_MAX];
 	struct sums parts[JOBS_MAX] = { 0 };
 	struct pev_unordered_config config = {
-		.events = events,
+		.areas = areas,
+		.nr_areas = pev_reader_facts(reader)->files,
+		.batch = { .events = events, .feed = feed, .ctx = parts },
 		.jobs = jobs,
 		.part_min = PART_MIN,
 		.to = UINT64_MAX,
-		.feed = feed,
 		.drop = drop,
 		.join = join,
-		.ctx = parts,
 	};
 	struct pev_reader_range *ranges;
 	struct pev_unordered *unordered;
@@ -86,9 +88,11 @@ static void read_unordered(struct pev_reader *reader, uint32_t jobs, struct resu
 
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
 		events[i].is_wanted = true;
-	if (pev_reader_count_events(reader) > EVENTS_MAX ||
-	    !pev_reader_get_area(reader, &config.area))
+	if (pev_reader_count_events(reader) > EVENTS_MAX)
 		return;
+	for (uint32_t i = 0; i < config.nr_areas; i++)
+		if (pev_reader_get_area(reader, i, &areas[i]))
+			return;
 	unordered = pev_unordered_open(&config);
 	if (!unordered)
 		return;
@@ -97,15 +101,17 @@ static void read_unordered(struct pev_reader *reader, uint32_t jobs, struct resu
 	while (rc > 0);
 	if (rc < 0)
 		parts[0] = (struct sums){ 0 };
-	ranges = pev_unordered_take_ranges(unordered, &nr);
-	pev_reader_skip_ranges(reader, ranges, nr);
+	for (uint32_t i = 0; i < config.nr_areas; i++) {
+		ranges = pev_unordered_take_ranges(unordered, i, &nr);
+		pev_reader_skip_ranges(reader, i, ranges, nr);
+	}
 	pev_unordered_close(unordered);
 	result->sums = parts[0];
 }
 
 /* jobs 0: in order */
-static struct result read_recording(const struct pev_sys *sys, const struct pev_reader_config *config,
-				    uint32_t jobs)
+static struct result read_recording(const struct pev_sys *sys,
+				    const struct pev_reader_config *config, uint32_t jobs)
 {
 	const struct pev_reader_totals *totals;
 	struct pev_source_record from;
@@ -174,6 +180,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in.repeated = data[0] & 16;
 	if (data[0] & 32)
 		in.bad = size / 2;
+	in.directory = data[0] & 64;
+	if (in.directory)
+		split_files(&in);
 	expected = read_recording(&sys, &config, 0);
 	check_threads(&sys, &config, &expected, 2);
 	if (data[0] & 1)

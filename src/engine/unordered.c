@@ -24,13 +24,22 @@ struct range_list {
 	uint32_t nr, cap;
 };
 
+/* A file of the recording. */
+struct file {
+	struct pev_reader_area area;
+	uint64_t offset;         /* read up to here */
+	bool stopped;            /* the reader reads the rest */
+	struct range_list ranges;
+};
+
 /* The work of one thread. */
 struct part {
 	const struct pev_unordered_config *config;
+	struct file *file;
 	struct pev_batch batch;
 	uint64_t begin, limit;   /* reads the records that begin there */
 	uint64_t end;            /* of the last one */
-	bool has_begin;          /* false: its begin was not found */
+	bool has_begin;          /* a record begins there */
 	bool stopped;            /* the reader has to continue at end */
 	bool no_memory;
 	struct range_list ranges;
@@ -39,8 +48,8 @@ struct part {
 
 struct pev_unordered {
 	struct pev_unordered_config config;
-	uint64_t offset, excluded;
-	struct range_list ranges;
+	uint64_t excluded;
+	struct file *files;      /* config.nr_areas */
 	struct part parts[];     /* config.jobs */
 };
 
@@ -178,7 +187,7 @@ read_records(struct part *part, struct form form, const unsigned char *bytes, si
 static size_t read_buffer(struct part *part, const unsigned char *bytes, size_t len,
 			  uint64_t offset)
 {
-	struct form form = form_of(part->config->area.event_ids);
+	struct form form = form_of(part->file->area.event_ids);
 
 	if (form.swap)
 		return read_records(part, form, bytes, len, offset);
@@ -189,10 +198,9 @@ static size_t read_buffer(struct part *part, const unsigned char *bytes, size_t 
 }
 
 /* Reads up to len bytes at an offset. Returns fewer at the end of the records or after an error. */
-static size_t read_file(const struct pev_unordered_config *config, unsigned char *bytes, size_t len,
+static size_t read_file(const struct pev_reader_area *area, unsigned char *bytes, size_t len,
 			uint64_t offset)
 {
-	const struct pev_reader_area *area = &config->area;
 	size_t got = 0;
 
 	if (len > area->end - offset)
@@ -214,7 +222,7 @@ static void read_part(struct part *part)
 
 	part->end = part->begin;
 	while (part->end < part->limit && !part->stopped && !part->no_memory) {
-		size_t got = read_file(part->config, part->buffer + kept, BUFFER,
+		size_t got = read_file(&part->file->area, part->buffer + kept, BUFFER,
 				       part->end + kept);
 		size_t len = kept + got;
 		size_t taken = read_buffer(part, part->buffer, len, part->end);
@@ -233,7 +241,7 @@ static void read_part(struct part *part)
 /* True if records follow each other from there on. */
 static bool is_chain(struct part *part, const unsigned char *bytes, size_t len)
 {
-	struct form form = form_of(part->config->area.event_ids);
+	struct form form = form_of(part->file->area.event_ids);
 	size_t at = 0;
 
 	for (int i = 0; i < CHAIN; i++) {
@@ -260,9 +268,8 @@ static bool is_chain(struct part *part, const unsigned char *bytes, size_t len)
 /* Finds the first record from begin on. Records of the kernel have a multiple of 8 bytes. */
 static void find_begin(struct part *part)
 {
-	size_t len = read_file(part->config, part->buffer, BUFFER, part->begin);
+	size_t len = read_file(&part->file->area, part->buffer, BUFFER, part->begin);
 
-	part->has_begin = false;
 	for (size_t at = 0; at < len && at < RECORD_MAX && !part->has_begin; at += 8)
 		if (is_chain(part, part->buffer + at, len - at)) {
 			part->begin += at;
@@ -276,38 +283,53 @@ static void *work(void *ctx)
 {
 	struct part *part = ctx;
 
-	if (part->batch.part)
+	if (!part->has_begin)
 		find_begin(part);
 	if (part->has_begin)
 		read_part(part);
 	return NULL;
 }
 
-static void begin_part(struct part *part, uint64_t begin, uint64_t limit)
+static void begin_part(struct part *part, uint64_t begin, uint64_t limit, bool has_begin)
 {
 	part->begin = begin;
 	part->limit = limit;
-	part->has_begin = true;
+	part->has_begin = has_begin;
 	part->stopped = part->no_memory = false;
 	part->batch.excluded = 0;
 	part->ranges.nr = part->batch.nr = 0;
 }
 
+/* Returns the number of bytes that are left to read. */
+static uint64_t bytes_left(const struct file *file)
+{
+	return file->stopped ? 0 : file->area.end - file->offset;
+}
+
 /* Cuts the next slice into parts. Returns their number. */
 static uint32_t cut_slice(struct pev_unordered *self)
 {
-	uint64_t left = self->config.area.end - self->offset, begin = self->offset;
-	uint64_t size = left / self->config.jobs + 1, least = self->config.part_min;
+	uint64_t size = 0, least = self->config.part_min;
 	uint32_t nr = 0;
 
+	for (uint32_t i = 0; i < self->config.nr_areas; i++)
+		size += bytes_left(&self->files[i]);
+	size = size / self->config.jobs + 1;
 	size = size > least ? size : least;
 	size = ((size > PART_MAX ? PART_MAX : size) + 7) & ~UINT64_C(7);
-	while (nr < self->config.jobs && left) {
-		uint64_t bytes = left < size ? left : size;
+	for (uint32_t i = 0; i < self->config.nr_areas; i++) {
+		struct file *file = &self->files[i];
+		uint64_t left = bytes_left(file), begin = file->offset;
 
-		begin_part(&self->parts[nr++], begin, begin + bytes);
-		begin += bytes;
-		left -= bytes;
+		while (nr < self->config.jobs && left) {
+			uint64_t bytes = left < size ? left : size;
+			struct part *part = &self->parts[nr++];
+
+			part->file = file;
+			begin_part(part, begin, begin + bytes, begin == file->offset);
+			begin += bytes;
+			left -= bytes;
+		}
 	}
 	return nr;
 }
@@ -342,54 +364,52 @@ static void mend_part(struct pev_unordered *self, struct part *part, uint64_t be
 	if (part->has_begin && part->begin == begin)
 		return;
 	self->config.drop(self->config.batch.ctx, part->batch.part);
-	begin_part(part, begin, part->limit);
+	begin_part(part, begin, part->limit, true);
 	read_part(part);
 }
 
-static int keep_ranges(struct pev_unordered *self, const struct range_list *ranges)
+static int keep_ranges(struct file *file, const struct range_list *ranges)
 {
 	for (uint32_t i = 0; i < ranges->nr; i++)
-		if (add_range(&self->ranges, &ranges->list[i]) < 0)
+		if (add_range(&file->ranges, &ranges->list[i]) < 0)
 			return -ENOMEM;
 	return 0;
 }
 
-/* Adds the parts in the order of the file. Returns 1, 0 at the end, or -ECANCELED. */
+/* Adds the parts in the order of the files. Returns 0 or -ECANCELED. */
 static int join_parts(struct pev_unordered *self, uint32_t nr)
 {
-	bool stopped = false;
-
 	for (uint32_t i = 0; i < nr; i++) {
 		struct part *part = &self->parts[i];
+		struct file *file = part->file;
 
-		if (stopped) {
+		if (file->stopped) {
 			self->config.drop(self->config.batch.ctx, i);
 			continue;
 		}
-		if (i)
-			mend_part(self, part, self->offset);
-		if (part->no_memory || keep_ranges(self, &part->ranges) < 0 ||
+		mend_part(self, part, file->offset);
+		if (part->no_memory || keep_ranges(file, &part->ranges) < 0 ||
 		    !self->config.join(self->config.batch.ctx, i))
 			return -ECANCELED;
-		self->offset = part->end;
+		file->offset = part->end;
+		file->stopped = part->stopped;
 		self->excluded += part->batch.excluded;
-		stopped = part->stopped;
 	}
-	return !stopped && self->offset < self->config.area.end;
+	return 0;
 }
 
 int pev_unordered_step(struct pev_unordered *self)
 {
 	uint32_t nr = cut_slice(self);
-	int rc;
 
 	if (!nr)
 		return 0;
 	read_parts(self, nr);
-	rc = join_parts(self, nr);
-	if (rc < 0)
-		self->ranges.nr = 0;
-	return rc;
+	if (join_parts(self, nr) == 0)
+		return 1;
+	for (uint32_t i = 0; i < self->config.nr_areas; i++)
+		self->files[i].ranges.nr = 0;
+	return -ECANCELED;
 }
 
 /* ---- open and close ---- */
@@ -398,20 +418,25 @@ struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *conf
 {
 	struct pev_unordered *self =
 		calloc(1, sizeof(*self) + config->jobs * sizeof(self->parts[0]));
-	bool has_memory = self != NULL;
+	bool has_memory;
 
 	if (!self)
 		return NULL;
 	self->config = *config;
 	self->config.part_min = config->part_min ? config->part_min : PART_MIN;
-	self->offset = config->area.begin;
+	self->files = calloc(config->nr_areas, sizeof(*self->files));
+	has_memory = self->files != NULL;
+	for (uint32_t i = 0; has_memory && i < config->nr_areas; i++) {
+		self->files[i].area = config->areas[i];
+		self->files[i].offset = config->areas[i].begin;
+	}
 	for (uint32_t i = 0; i < config->jobs; i++) {
 		struct part *part = &self->parts[i];
 
 		part->config = &self->config;
 		part->batch = (struct pev_batch){
 			.config = &self->config.batch, .find = find_event,
-			.source = config->area.event_ids, .part = i
+			.source = config->areas->event_ids, .part = i
 		};
 		part->buffer = malloc(BUFFER + RECORD_MAX);
 		has_memory = has_memory && part->buffer;
@@ -428,20 +453,31 @@ void pev_unordered_close(struct pev_unordered *self)
 		free(self->parts[i].buffer);
 		free(self->parts[i].ranges.list);
 	}
+	for (uint32_t i = 0; self && self->files && i < self->config.nr_areas; i++)
+		free(self->files[i].ranges.list);
 	if (self)
-		free(self->ranges.list);
+		free(self->files);
 	free(self);
 }
 
-uint64_t pev_unordered_offset(const struct pev_unordered *self) { return self->offset; }
+uint64_t pev_unordered_offset(const struct pev_unordered *self)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < self->config.nr_areas; i++)
+		sum += self->files[i].offset;
+	return sum;
+}
 
 uint64_t pev_unordered_excluded(const struct pev_unordered *self) { return self->excluded; }
 
-struct pev_reader_range *pev_unordered_take_ranges(struct pev_unordered *self, uint32_t *nr)
+struct pev_reader_range *pev_unordered_take_ranges(struct pev_unordered *self, uint32_t number,
+						   uint32_t *nr)
 {
-	struct pev_reader_range *ranges = self->ranges.list;
+	struct file *file = &self->files[number];
+	struct pev_reader_range *ranges = file->ranges.list;
 
-	*nr = self->ranges.nr;
-	self->ranges = (struct range_list){ 0 };
+	*nr = file->ranges.nr;
+	file->ranges = (struct range_list){ 0 };
 	return ranges;
 }

@@ -584,4 +584,5 @@ void pev_blocks_free(struct pev_blocks *input)
 {
 	if (input->stream)
 		input->inflate->close(input->stream);
+	free(input->skips);
 }

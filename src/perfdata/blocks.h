@@ -95,9 +95,15 @@ struct pev_blocks {
 	bool done;
 	struct pev_err end;        /* why reading ended early */
 	uint64_t bytes, compressed, unpacked;
+
+	struct pev_reader_range *skips; /* owned; ranges that the reader skips, see reader.h */
+	const struct pev_reader_range *skip, *end_skip; /* in skips: those to come */
 };
 
-/* Frees the stream of decompression. The blocks are the pool's, the descriptor is the owner's. */
+/*
+ * Frees the stream of decompression and the ranges. The blocks are the pool's, the descriptor is
+ * the owner's.
+ */
 void pev_blocks_free(struct pev_blocks *input);
 /* Frees every block, even if references are left. */
 void pev_pool_free(struct pev_pool *pool);

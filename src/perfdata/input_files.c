@@ -10,7 +10,7 @@
 #define MANY 8u                   /* from so many files on, blocks are small */
 #define SMALL_BLOCK ((size_t)128 << 10)
 
-static struct pev_blocks *input_at(struct pev_input_files *inputs, uint32_t number)
+struct pev_blocks *pev_input_files_at(struct pev_input_files *inputs, uint32_t number)
 {
 	return number ? &inputs->others[number - 1].in : &inputs->main;
 }
@@ -142,7 +142,7 @@ void pev_input_files_close(struct pev_input_files *inputs)
 void pev_input_files_advance(struct pev_input_files *inputs, uint64_t time)
 {
 	pev_merge_replace(&inputs->order, time);
-	inputs->at = input_at(inputs, pev_merge_top(&inputs->order)->source);
+	inputs->at = pev_input_files_at(inputs, pev_merge_top(&inputs->order)->source);
 }
 
 void pev_input_files_next(struct pev_input_files *inputs)
@@ -155,7 +155,7 @@ void pev_input_files_next(struct pev_input_files *inputs)
 	next = pev_merge_top(&inputs->order);
 	inputs->done = !next;
 	if (next)
-		inputs->at = input_at(inputs, next->source);
+		inputs->at = pev_input_files_at(inputs, next->source);
 }
 
 const struct pev_err *pev_input_files_failure(const struct pev_input_files *inputs)

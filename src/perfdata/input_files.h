@@ -37,6 +37,8 @@ struct pev_input_files {
  */
 int pev_input_files_open(struct pev_input_files *inputs, const char *directory,
 			 struct pev_err *err);
+/* Returns main (0), or the file with this number. */
+struct pev_blocks *pev_input_files_at(struct pev_input_files *inputs, uint32_t number);
 /* Closes and frees everything except main's descriptor. */
 void pev_input_files_close(struct pev_input_files *inputs);
 

@@ -160,7 +160,10 @@ void pev_reader_set_stack_form(struct pev_reader *reader, uint32_t n,
 /* Declares that a 32-bit kernel wrote the records. Only the caller knows the arch. */
 void pev_reader_set_32bit(struct pev_reader *reader, bool narrow);
 
-/* The records of a file, for a caller that reads some of them by itself. Borrowed. */
+/*
+ * The records of one file, for a caller that reads some of them by itself. Files have numbers
+ * below facts.files. Borrowed.
+ */
 struct pev_reader_area {
 	const struct pev_sys *sys;
 	int fd;
@@ -172,14 +175,15 @@ struct pev_reader_range {
 	uint64_t begin, end;     /* offsets in the file */
 	uint64_t samples;
 };
-/* Sets *area. False: the input is no single file, its records were read, or keep their order. */
-bool pev_reader_get_area(const struct pev_reader *reader, struct pev_reader_area *area);
+/* Returns why *area was not set: the input has no areas, or its records were read; or NULL. */
+const char *pev_reader_get_area(const struct pev_reader *reader, uint32_t file,
+				struct pev_reader_area *area);
 /*
- * Counts the samples in the ranges as read and skips them. Takes ownership of the list, which is
- * sorted and made by malloc(). Called once, before the first record is read.
+ * Counts the samples in the file's ranges as read and skips them. Takes ownership of the list,
+ * which is sorted and made by malloc(). Called once for a file, before the first record is read.
  */
-void pev_reader_skip_ranges(struct pev_reader *reader, struct pev_reader_range *ranges,
-			    uint32_t nr);
+void pev_reader_skip_ranges(struct pev_reader *reader, uint32_t file,
+			    struct pev_reader_range *ranges, uint32_t nr);
 
 /* Returns the number of sections so far. */
 uint32_t pev_reader_count_sections(const struct pev_reader *reader);

@@ -487,7 +487,6 @@ void pev_reader_close(struct pev_reader *reader)
 	pev_event_ids_free(&reader->event_ids);
 	free(reader->thread_batches);
 	free(reader->ahead);
-	free(reader->skips);
 	free(reader->directory);
 	free(reader->name);
 	free(reader);

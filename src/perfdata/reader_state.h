@@ -74,8 +74,6 @@ struct pev_reader {
 
 	struct pev_reader_ahead *ahead;
 	uint32_t nr_ahead, next_ahead;
-	struct pev_reader_range *skips; /* owned */
-	const struct pev_reader_range *skip, *end_skip; /* in skips: those to come */
 	struct pev_reorder window;
 	struct pev_file_runs runs; /* sorted runs that have no room in the window */
 	struct pev_sample_kind kinds[PEV_SAMPLE_KINDS];

@@ -439,13 +439,16 @@ static int read_piece(struct pev_reader *reader, struct pev_piece *piece)
 
 #define SKIP_BLOCK ((size_t)64 << 10) /* few records are read between two ranges */
 
-bool pev_reader_get_area(const struct pev_reader *reader, struct pev_reader_area *area)
+const char *pev_reader_get_area(const struct pev_reader *reader, uint32_t file,
+				struct pev_reader_area *area)
 {
-	const struct pev_blocks *input = &reader->inputs.main;
+	const struct pev_input_files *inputs = &reader->inputs;
+	const struct pev_blocks *input = file ? &inputs->others[file - 1].in : &inputs->main;
 
-	if (!input->seekable || reader->inputs.nr_others || reader->config.unordered ||
-	    reader->facts.pipe || reader->has_kernel || reader->inputs.done)
-		return false;
+	if (!input->seekable || reader->facts.pipe)
+		return "a pipe cannot be read again if keys have no room";
+	if (reader->config.unordered || reader->has_kernel || inputs->done)
+		return "records were read";
 	*area = (struct pev_reader_area){
 		.sys = input->sys,
 		.fd = input->fd,
@@ -453,14 +456,16 @@ bool pev_reader_get_area(const struct pev_reader *reader, struct pev_reader_area
 		.begin = pev_blocks_offset(input),
 		.end = input->limit && input->limit < input->size ? input->limit : input->size,
 	};
-	return area->begin <= area->end;
+	return area->begin <= area->end ? NULL : "the file is cut short";
 }
 
-void pev_reader_skip_ranges(struct pev_reader *reader, struct pev_reader_range *ranges,
-			    uint32_t nr)
+void pev_reader_skip_ranges(struct pev_reader *reader, uint32_t file,
+			    struct pev_reader_range *ranges, uint32_t nr)
 {
-	reader->skip = reader->skips = ranges;
-	reader->end_skip = nr ? ranges + nr : ranges;
+	struct pev_blocks *input = pev_input_files_at(&reader->inputs, file);
+
+	input->skip = input->skips = ranges;
+	input->end_skip = nr ? ranges + nr : ranges;
 	for (uint32_t i = 0; i < nr; i++) {
 		reader->totals.records += ranges[i].samples;
 		reader->totals.types[PERF_RECORD_SAMPLE] += ranges[i].samples;
@@ -469,20 +474,26 @@ void pev_reader_skip_ranges(struct pev_reader *reader, struct pev_reader_range *
 		pev_pool_set_block(&reader->inputs.pool, SKIP_BLOCK);
 }
 
+/* True if ranges of the current file are left to skip. */
+static bool has_skips(const struct pev_reader *reader)
+{
+	return reader->inputs.at->skip < reader->inputs.at->end_skip;
+}
+
 /* Skips the ranges that begin at the next record. */
 static void skip_ranges(struct pev_reader *reader)
 {
-	struct pev_blocks *input = &reader->inputs.main;
+	struct pev_blocks *input = reader->inputs.at;
 	uint64_t offset = pev_blocks_offset(input), before = input->pos;
 
-	for (; reader->skip < reader->end_skip && offset >= reader->skip->begin; reader->skip++) {
+	for (; has_skips(reader) && offset >= input->skip->begin; input->skip++) {
 		reader->runs.is_open = false;
-		if (reader->skip->end > offset)
-			pev_blocks_skip(input, reader->skip->end - offset);
+		if (input->skip->end > offset)
+			pev_blocks_skip(input, input->skip->end - offset);
 		offset = pev_blocks_offset(input);
 	}
 	input->bytes += input->pos - before;
-	if (reader->skip == reader->end_skip)
+	if (!has_skips(reader) && !reader->inputs.nr_others)
 		pev_pool_set_block(&reader->inputs.pool, 0);
 }
 
@@ -500,7 +511,7 @@ static void add_samples_to_file_runs(struct pev_reader *reader, struct pev_block
 	};
 	uint32_t nr;
 
-	if (!reader->runs.is_open || reader->skip < reader->end_skip)
+	if (!reader->runs.is_open || has_skips(reader))
 		return;
 	while ((nr = pev_sample_run_read(&samples, &reader->event_ids, items,
 					 PEV_READER_RUN_MAX)) > 0) {
@@ -533,7 +544,7 @@ static void add_samples(struct pev_reader *reader)
 	}
 	/* With several inputs, each record decides which input is read next. */
 	if (!nr || !block || reader->inputs.nr_others || reader->config.unordered ||
-	    reader->skip < reader->end_skip)
+	    has_skips(reader))
 		return;
 	samples = (struct pev_sample_run){
 		.kinds = reader->kinds,
@@ -581,7 +592,7 @@ static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 	struct pev_piece piece;
 	int rc;
 
-	if (reader->skip < reader->end_skip)
+	if (has_skips(reader))
 		skip_ranges(reader);
 	while ((rc = read_piece(reader, &piece)) > 0) {
 		if (piece.type >= PEV_USER_ATTR) {
@@ -597,7 +608,7 @@ static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 		    reader->inputs.done)
 			return 0;
 		add_samples(reader);
-		if (is_window_full(reader) || reader->skip < reader->end_skip)
+		if (is_window_full(reader) || has_skips(reader))
 			return 0;
 	}
 	if (rc < 0)

@@ -128,26 +128,42 @@ static void open_unordered(lua_State *L, struct l_session *self,
 		luaL_error(L, NO_MEMORY);
 }
 
+/* Pushes the areas of the files, which config borrows. Returns why there are none, or NULL. */
+static const char *read_areas(lua_State *L, const struct pev_reader *reader,
+			      struct pev_unordered_config *config)
+{
+	struct pev_reader_area *areas;
+	const char *why = NULL;
+
+	config->nr_areas = pev_reader_facts(reader)->files;
+	config->areas = areas = lua_newuserdatauv(L, sizeof(*areas) * config->nr_areas, 0);
+	for (uint32_t i = 0; i < pev_reader_count_sections(reader); i++)
+		if (pev_reader_section_at(reader, i)->id == PEV_FEAT_COMPRESSED)
+			return "the records are compressed";
+	for (uint32_t i = 0; i < config->nr_areas && !why; i++)
+		why = pev_reader_get_area(reader, i, &areas[i]);
+	return why;
+}
+
 /* Of a recording: as l_session_unordered(). */
 static const char *read_file_unordered(lua_State *L, struct l_session *self, uint32_t *jobs)
 {
 	struct l_unordered_config config = { 0 };
 	struct pev_unordered_config file = { 0 };
-	const char *why = NULL;
+	const char *why;
 
 	if (!l_reader_enter(self->file, L, 3))
 		luaL_error(L, "the recording is closed");
-	if (!pev_reader_get_area(self->recording.reader, &file.area))
-		why = "the input is not one file";
+	why = read_areas(L, self->recording.reader, &file);
 	if (!why)
 		why = check_callbacks(L, self, &config);
 	if (why)
 		return why;
 	/* Hooks are functions of Lua, which one thread runs. */
-	if (file.area.sys != &pev_sys_linux)
+	if (file.areas->sys != &pev_sys_linux)
 		*jobs = 1;
 	else if (!*jobs)
-		*jobs = default_jobs(file.area.sys);
+		*jobs = default_jobs(file.areas->sys);
 	config.parts = file.jobs = *jobs;
 	file.from = self->engine.wanted.from;
 	file.to = self->engine.wanted.to;

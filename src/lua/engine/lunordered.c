@@ -376,12 +376,14 @@ struct l_unordered_counts l_unordered_settle(struct l_unordered *self, struct pe
 		pev_agg_init(&copy->all, &agg->all.config, NULL);
 		add_counts(agg, copy);
 	}
-	ranges = pev_unordered_take_ranges(self->core, &nr);
-	pev_reader_skip_ranges(reader, ranges, nr);
+	for (uint32_t file = 0; file < pev_reader_facts(reader)->files; file++) {
+		ranges = pev_unordered_take_ranges(self->core, file, &nr);
+		pev_reader_skip_ranges(reader, file, ranges, nr);
+	}
 	return (struct l_unordered_counts){
 		.delivered = self->copies[0].delivered,
 		.undecided = self->copies[0].undecided,
-		.excluded = nr ? pev_unordered_excluded(self->core) : 0,
+		.excluded = pev_unordered_excluded(self->core),
 	};
 }
 
