@@ -163,7 +163,8 @@ describe("a ring", function()
 
   -- A callback during which the kernel writes two records, until it has written that many of 64 bytes.
   local function overwhelm(nr, max_bytes)
-    local seen, written, s, event = {}, 0, nil, nil
+    local seen, written = {}, 0
+    local s, event
     local function write()
       local content = string.pack("=I8", written) .. noise:sub(1, 40) .. string.pack("=I8", event.id)
       if written < nr and k:push(event, wire.frame(63, 0, content)) then written = written + 1 end
