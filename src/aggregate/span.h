@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-
 struct pev_begun;
 
 struct pev_spans {

@@ -15,7 +15,7 @@
 static inline bool pev_list_reserve(void *list, uint32_t *cap, uint64_t nr, size_t each)
 {
 	uint64_t more = *cap ? *cap : 16;
-	void *items;
+	void *items, *grown;
 
 	if (nr <= *cap)
 		return true;
@@ -24,10 +24,10 @@ static inline bool pev_list_reserve(void *list, uint32_t *cap, uint64_t nr, size
 	memcpy(&items, list, sizeof(items));
 	if (more > UINT32_C(1) << 31 || more > SIZE_MAX / each)
 		return false;
-	items = realloc(items, (size_t)more * each);
-	if (!items)
+	grown = realloc(items, (size_t)more * each);
+	if (!grown)
 		return false;
-	memcpy(list, &items, sizeof(items));
+	memcpy(list, &grown, sizeof(grown));
 	*cap = (uint32_t)more;
 	return true;
 }
