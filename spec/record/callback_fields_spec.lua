@@ -47,7 +47,7 @@ end
 
 local IDENTIFIER, TIME, TID, CPU = 1 << 16, 1 << 2, 1 << 1, 1 << 7
 local IP, ADDR, CALLCHAIN, RAW, PERIOD = 1 << 0, 1 << 3, 1 << 5, 1 << 10, 1 << 8
-local STANDING = IDENTIFIER | TIME | CPU
+local STANDING = IDENTIFIER | TIME
 
 describe("the fields of a sample callback", function()
   it("are its arguments in the order of the list", function()
@@ -175,8 +175,8 @@ describe("the kernel is asked", function()
   it("for the bits that the fields and the session need, and no more", function()
     local clock = { type = 1, config = 0, sample_period = 1 }
     for _, case in ipairs {
-      { { "time" }, 0 }, { { "cpu", "time" }, 0 }, { { "tid" }, TID }, { { "comm" }, TID }, { { "ip" }, IP },
-      { { "addr", "period" }, ADDR | PERIOD }, { { "symbol" }, IP | TID }, { { "stack" }, CALLCHAIN | TID },
+      { { "time" }, 0 }, { { "cpu", "time" }, CPU }, { { "tid" }, TID }, { { "comm" }, TID }, { { "ip" }, IP },
+      { { "addr", "period" }, ADDR | PERIOD }, { { "symbol" }, IP | TID | CPU }, { { "stack" }, CALLCHAIN | TID },
       { { "raw" }, RAW }, { { "type", "misc", "exact_ip" }, 0 },
     } do
       clock.fields = case[1]
@@ -193,11 +193,11 @@ describe("the kernel is asked", function()
 
   it("for the task if the session excludes itself, or if another callback needs it", function()
     assert.equal(STANDING | TID, bits_of({ "a:b", fields = { "time" } }, { all_cpus = true, exclude_self = true }))
-    assert.equal(STANDING | TID, bits_of { "a:b", fields = { "time" }, comm = function() end })
+    assert.equal(STANDING | TID | CPU, bits_of { "a:b", fields = { "time" }, comm = function() end })
   end)
 
   it("for all bits of perf record, without fields", function()
-    assert.equal(STANDING | TID | IP | PERIOD | RAW, bits_of { "a:b" })
+    assert.equal(STANDING | TID | CPU | IP | PERIOD | RAW, bits_of { "a:b" })
   end)
 end)
 
