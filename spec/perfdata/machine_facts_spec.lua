@@ -271,7 +271,7 @@ describe("build ids", function()
       list[i] = { filename = map[1], misc = map.kernel and 1 or 2, pid = map.pid or 7, build_id = map.build_id,
                   ino = not map.build_id and (map.ino or k.inodes[map[1]] or 0) or nil }
     end
-    for _, section in ipairs(facts.closing { maps = list }) do
+    for _, section in ipairs(facts.features_at_end { maps = list }) do
       for _, id in ipairs(decode { section }.build_ids) do
         out[#out + 1] = ("%s %s%s"):format(id.filename, id.build_id, id.misc & 7 == 1 and " kernel" or "")
       end
@@ -311,8 +311,9 @@ describe("build ids", function()
   end)
 
   it("are skipped without maps, but the times of samples are still written", function()
-    assert.same({}, facts.closing {})
-    assert.same({ sample_time = { first = 5, last = 9 } }, decode(facts.closing { first_time = 5, last_time = 9 }))
+    assert.same({}, facts.features_at_end {})
+    assert.same({ sample_time = { first = 5, last = 9 } },
+      decode(facts.features_at_end { first_time = 5, last_time = 9 }))
   end)
 end)
 
