@@ -16,7 +16,7 @@ local function open(f, opts)
   k = sim.new { cpus = "0", ring_start = opts and opts.ring_start }
   perfev.hooks.set(k.hooks)
   local s = perfev.session { cpus = { 0 }, buffer = opts and opts.buffer or RING, ordered = false,
-                             max_bytes = opts and opts.max_bytes }
+                             max_bytes = opts and opts.max_bytes, log = opts and opts.log }
   s:event { record = f, comm = true, task = true }
   assert(s:start())
   return s, k.events[1]
@@ -187,6 +187,9 @@ describe("a ring", function()
     assert.equal(20000, #seen)
     for i, number in ipairs(seen) do assert.equal(i - 1, number) end
     assert.equal(0, totals.lost)
+    -- Half of the records of 64 bytes wait: a little less than a ring of them in the ring.
+    assert.is_true(totals.moved_peak >= 10000 * 64 - (64 << 10), totals.moved_peak)
+    assert.is_true(totals.ring_peak > (32 << 10) and totals.ring_peak <= 64 << 10, totals.ring_peak)
   end)
 
   it("moves at most half of max_bytes to memory: what the kernel cannot write is counted as lost", function()
@@ -195,6 +198,22 @@ describe("a ring", function()
     for i, number in ipairs(seen) do assert.equal(i - 1, number) end
     -- A record is written for each that is delivered. Half of them wait in memory and in the ring.
     assert.is_true(totals.lost > 0)
+    assert.is_true(totals.moved_peak <= 512 << 10, totals.moved_peak)
+    assert.equal((64 << 10) - 64, totals.ring_peak) -- the kernel fills a ring up to one record
+  end)
+
+  it("knows the most bytes that were unread at once, and logs them at level 1 when the session ends", function()
+    local said = {}
+    local s, event = open(function() end, { buffer = 64 << 10, log = function(level, text)
+      if text:find "at their fullest" then said[#said + 1] = level .. " " .. text end
+    end })
+    for _, nr in ipairs { 100, 512, 10 } do
+      for _ = 1, nr do k:push(event, record_of(64, event)) end
+      s:dispatch()
+    end
+    assert.same({ 512 * 64, 0 }, { s:totals().ring_peak, s:totals().moved_peak })
+    s:close()
+    assert.same({ "1 rings of 64K at their fullest: cpu 0 50 %" }, said)
   end)
 
   for name, size in pairs {

@@ -65,7 +65,7 @@ describe("an optional event", function()
       stage[3](k)
       k:with(function()
         local s = perfev.session { tid = 42, duration = "20ms", log = function(level, text)
-          if level == 1 then said[#said + 1] = text end
+          if level == 1 and text:find "^left out" then said[#said + 1] = text end
         end }
         local spec, counted = { optional = true, sample = function() end }, 0
         for name, value in pairs(stage[2]) do spec[name] = value end
@@ -79,7 +79,7 @@ describe("an optional event", function()
         assert.is_true(s:run())
         assert.equal(1, counted)
         assert.is_not_nil(e.error:find(stage[4], 1, true), e.error)
-        assert.equal("left out: " .. e.error, said[#said])
+        assert.same({ "left out: " .. e.error }, said)
         local ok, why, code = e:enable()
         assert.same({ nil, e.error, E.EBADF }, { ok, why, code })
       end)

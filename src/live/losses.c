@@ -1,6 +1,8 @@
 /* losses.c - totals of a live session, and the records that the kernel lost; see session.h. */
 #include "live/session_state.h"
 
+#include <errno.h>
+
 /*
  * PERF_FORMAT_LOST is exact and current for each event. LOST records lag
  * behind (one is written only when a later record fits) and do not name
@@ -141,7 +143,23 @@ void pev_session_totals(struct pev_session *s, struct pev_totals *totals)
 	totals->rings = s->nr_rings;
 	totals->ring_bytes = s->config.ring_bytes;
 	pev_session_lock_rings(s);
-	for (uint32_t i = 0; i < s->nr_rings; i++)
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		totals->corrupt += s->rings[i]->ring.corrupt;
+		if (s->rings[i]->ring.peak > totals->ring_peak)
+			totals->ring_peak = s->rings[i]->ring.peak;
+	}
 	pev_session_unlock_rings(s);
+}
+
+int64_t pev_session_ring_peak(struct pev_session *s, uint32_t n, int *cpu)
+{
+	int64_t peak = -ENOENT;
+
+	pev_session_lock_rings(s);
+	if (n < s->nr_rings) {
+		*cpu = s->rings[n]->cpu;
+		peak = (int64_t)s->rings[n]->ring.peak;
+	}
+	pev_session_unlock_rings(s);
+	return peak;
 }

@@ -227,9 +227,13 @@ const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size)
 void pev_ring_publish(struct pev_ring *ring)
 {
 	uint64_t free_to = pev_ring_has_lifted(ring) ? ring->lifted_to : ring->tail;
+	uint64_t used;
 
 	if (ring->published == free_to)
 		return;
+	used = __atomic_load_n(&ring->page->data_head, __ATOMIC_RELAXED) - ring->published;
+	if (used > ring->peak && used <= ring->size)
+		ring->peak = used;
 	/* Release: our reads are done before the kernel may write there. */
 	__atomic_store_n(&ring->page->data_tail, free_to, __ATOMIC_RELEASE);
 	ring->published = free_to;

@@ -19,6 +19,7 @@ struct pev_ring {
 	uint64_t tail;                     /* our read position */
 	uint64_t published;                /* the tail that the kernel knows */
 	uint64_t corrupt;                  /* number of resynchronisations */
+	uint64_t peak;                     /* most bytes that waited to be published */
 	unsigned char *wrap;               /* 64 KiB: a record that wraps, copied into one piece */
 	/* The contiguous bytes at tail: positions piece_start..piece_end are at piece. */
 	const unsigned char *piece;

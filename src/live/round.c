@@ -101,6 +101,8 @@ static void lift_ring(struct pev_session *s, struct pev_session_ring *r)
 {
 	if (pev_ring_lift(&r->ring, kept_from(s, r), &s->lift_room) < 0)
 		return;
+	if (s->config.max_lifted - s->lift_room > s->totals.moved_peak)
+		s->totals.moved_peak = s->config.max_lifted - s->lift_room;
 	if (r->next)
 		r->next = pev_ring_peek(&r->ring, &r->next_size);
 	end_urgency(s, r);

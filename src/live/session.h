@@ -93,6 +93,8 @@ struct pev_totals {
 	uint64_t aux_truncated; /* AUX records with the flag that bytes are missing */
 	uint64_t wakeups;
 	uint64_t rings, ring_bytes; /* number of rings, and data bytes of the smallest */
+	uint64_t ring_peak;    /* most unread bytes in a ring, as of the last time it was read */
+	uint64_t moved_peak;   /* most bytes that waited in memory, moved there from full rings */
 };
 
 struct pev_session; /* opaque; owns its events, rings and task table */
@@ -226,6 +228,8 @@ bool pev_session_feeds(const struct pev_session *session);
 
 /* Returns the totals so far; reads the kernel's count of lost records. */
 void pev_session_totals(struct pev_session *session, struct pev_totals *totals);
+/* Returns ring_peak of the n-th ring, and its CPU (-1: of a thread); or -ENOENT. */
+int64_t pev_session_ring_peak(struct pev_session *session, uint32_t n, int *cpu);
 
 /* Returns the comm of a task; ":TID", as perf prints it, if unknown. Borrowed. */
 const char *pev_session_comm(struct pev_session *session, int tid);

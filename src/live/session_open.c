@@ -52,7 +52,9 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 	pev_session_init_source(s);
 	if (!s->config.ring_bytes)
 		s->config.ring_bytes = DEFAULT_RING_BYTES;
-	s->lift_room = s->config.max_lifted ? s->config.max_lifted : DEFAULT_MAX_LIFTED;
+	if (!s->config.max_lifted)
+		s->config.max_lifted = DEFAULT_MAX_LIFTED;
+	s->lift_room = s->config.max_lifted;
 	rc = sys->clock(sys->ctx, s->config.clockid, &now);
 	if (rc < 0) {
 		pev_fail(err, rc, "cannot read clock %d", s->config.clockid);

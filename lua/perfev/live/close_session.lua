@@ -28,6 +28,30 @@ function M.watch_exit(session)
   end)
 end
 
+local SHOWN_RINGS = 8
+
+local function size_text(bytes)
+  if bytes >= 1 << 20 then return ("%.3gM"):format(bytes / (1 << 20)) end
+  return ("%.3gK"):format(bytes / (1 << 10))
+end
+
+-- Logs how full the rings were, the fullest first.
+local function log_ring_peaks(session)
+  local totals, shown = session.last_totals, {}
+  local peaks = session.replay and {} or session.core:ring_peaks()
+  if totals.ring_bytes == 0 or #peaks == 0 then return end
+  table.sort(peaks, function(a, b) return a[2] > b[2] end)
+  for i = 1, math.min(#peaks, SHOWN_RINGS) do
+    local cpu, bytes = table.unpack(peaks[i])
+    shown[i] = ("%s %d %%"):format(cpu >= 0 and "cpu " .. cpu or "thread", bytes * 100 // totals.ring_bytes)
+  end
+  if #peaks > SHOWN_RINGS then shown[SHOWN_RINGS + 1] = "the others less" end
+  local moved = totals.moved_peak == 0 and ""
+    or (";\n  up to %s of records waited in memory"):format(size_text(totals.moved_peak))
+  session:_log(1, ("rings of %s at their fullest: %s%s"):format(size_text(totals.ring_bytes), table.concat(shown, ", "),
+    moved))
+end
+
 --- Closes everything in reverse order.
 function M.close_all(session)
   session.running, session.watching = false, false
@@ -37,6 +61,7 @@ function M.close_all(session)
     if not session:_is_forked() then
       command.end_command(session)
       session.last_totals = session.core:totals()
+      log_ring_peaks(session)
       recording.finish(session)
     end
     session.core:close()

@@ -402,13 +402,14 @@ end
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
 -- `unknown_id`, `throttled`, `unjoined`, `excluded`, `undecided` (left out because a field of an event's `where`
 -- was missing), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
--- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory` (stacks and
--- keys whose allocation failed).
+-- `ring_peak` (most unread bytes in a ring), `moved_peak` (most bytes that waited in memory, moved there from full
+-- rings), `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory`
+-- (stacks and keys whose allocation failed).
 function Session:totals()
   local totals = self.core and self.core:totals() or self.last_totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
          unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, undecided = 0, aux_bytes = 0, aux_skipped = 0,
-         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, beyond_memory = 0,
+         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, ring_peak = 0, moved_peak = 0, beyond_memory = 0,
          no_memory = 0 }
   totals.callback_errors = self.errors or 0
   return totals

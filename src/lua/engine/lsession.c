@@ -764,7 +764,7 @@ static int l_session_totals(lua_State *L)
 	pev_session_totals(self->s, &totals);
 	if (self->file)
 		l_session_add_totals(self, &totals);
-	lua_createtable(L, 0, 22);
+	lua_createtable(L, 0, 24);
 	set_count(L, "records", totals.records);
 	set_count(L, "delivered", self->delivered);
 	set_count(L, "lost", totals.lost);
@@ -785,6 +785,8 @@ static int l_session_totals(lua_State *L)
 	set_count(L, "wakeups", totals.wakeups);
 	set_count(L, "rings", totals.rings);
 	set_count(L, "ring_bytes", totals.ring_bytes);
+	set_count(L, "ring_peak", totals.ring_peak);
+	set_count(L, "moved_peak", totals.moved_peak);
 	set_count(L, "beyond_memory", l_dispatch_budget(L, 1)->refused);
 	set_count(L, "no_memory", l_dispatch_budget(L, 1)->failed);
 	return 1;

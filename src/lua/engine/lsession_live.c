@@ -448,6 +448,25 @@ static int l_session_slots(lua_State *L)
 	return 1;
 }
 
+/* s:ring_peaks() -> list of {CPU or -1, most unread bytes}, one for each ring */
+static int l_session_ring_peaks(lua_State *L)
+{
+	struct l_session *self = l_session_check_live(L);
+	int64_t peak;
+	int cpu;
+
+	lua_newtable(L);
+	for (uint32_t i = 0; (peak = pev_session_ring_peak(self->s, i, &cpu)) >= 0; i++) {
+		lua_createtable(L, 2, 0);
+		lua_pushinteger(L, cpu);
+		lua_rawseti(L, -2, 1);
+		lua_pushinteger(L, peak);
+		lua_rawseti(L, -2, 2);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
 const luaL_Reg l_session_live_methods[] = {
 	{ "add", l_session_add },
 	{ "remove", l_session_remove },
@@ -467,5 +486,6 @@ const luaL_Reg l_session_live_methods[] = {
 	{ "record_losses", l_session_record_losses },
 	{ "sampled", l_session_sampled },
 	{ "slots", l_session_slots },
+	{ "ring_peaks", l_session_ring_peaks },
 	{ NULL, NULL },
 };
