@@ -16,7 +16,7 @@ return function(bench)
         { "perfl: callback", waiting(what, bench.perfl("-a", ("event { %q, sample = print }"):format(EVENT))),
           limit = limit },
         { "perfl: callback with fields", limit = limit, waiting(what, bench.perfl("-a",
-          ('event { %q, fields = { "tid", "args.cmd" }, sample = print }'):format(EVENT))) },
+          ('event { %q, fields = { "args.cmd" }, sample = print }'):format(EVENT))) },
       } }
   end
   return { part("wakeups", "wake-ups a second", 2), part("cpu", "ms of CPU a second", 0.1) }

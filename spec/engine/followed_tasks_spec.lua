@@ -38,8 +38,10 @@ describe("names of tasks", function()
     ["a line prints it"] = { 1, { sample = perfev.line "{comm}" } },
     ["the callback is of another record"] = { 1, { sample = perfev.count { by = "cpu" }, exit = nothing } },
     ["tasks are selected by it"] = { 1, { sample = perfev.count { by = "cpu" } }, { comm = "x", all_cpus = true } },
-    ["a callback gets numbers of the record"] = { 0, { sample = nothing, fields = { "tid", "time", "cpu" } } },
-    ["the keys are numbers of the record"] = { 0, { sample = perfev.count { by = { "tid", "cpu" } } } },
+    ["a callback gets the thread"] = { 1, { sample = nothing, fields = { "tid" } } },
+    ["a key is the process"] = { 1, { sample = perfev.count { by = "pid" } } },
+    ["a callback gets other numbers of the record"] = { 0, { sample = nothing, fields = { "time", "cpu" } } },
+    ["the keys are other numbers of the record"] = { 0, { sample = perfev.count { by = { "ip", "cpu" } } } },
   } do
     it(("are %s if %s"):format(case[1] == 1 and "followed" or "not followed", what), function()
       simulated(case[3], function(k, s)
@@ -51,7 +53,7 @@ describe("names of tasks", function()
   end
 
   it("are followed if a loop reads views, or the name", function()
-    for n, opts in pairs { [0] = { fields = { "tid" } }, { fields = { "comm" } }, {} } do
+    for n, opts in pairs { [0] = { fields = { "cpu" } }, { fields = { "comm" } }, {} } do
       simulated({ duration = "10ms" }, function(k, s)
         s:event(event {})
         for _ in s:records(next(opts) and opts or nil) do error "a record" end

@@ -86,7 +86,8 @@ local function ours(path)
     sections[section.id] = section.bytes
   end
   write()
-  for _, section in ipairs(facts.closing { maps = mapped(made), first_time = time.first, last_time = time.last }) do
+  local last = facts.features_at_end { maps = mapped(made), first_time = time.first, last_time = time.last }
+  for _, section in ipairs(last) do
     sections[section.id] = section.bytes
   end
   write()

@@ -143,7 +143,7 @@ describe("the header of perfl's recording", function()
     local cmdline = table.concat(rec.header.cmdline, " ")
     assert.matches("record %-e page%-faults .* %-%- sh %-c " .. WORK:gsub("%p", "%%%0"), cmdline)
     local found = {}
-    for _, section in ipairs(facts.closing { maps = mapped(rec.path) }) do found[section.name] = section end
+    for _, section in ipairs(facts.features_at_end { maps = mapped(rec.path) }) do found[section.name] = section end
     assert.same(entries(found.build_ids.bytes), entries(rec:section "build_ids"))
   end)
 end)

@@ -138,7 +138,7 @@ describe("a ring that overflows", function()
       programs.prctls, programs.prctls)
     assert(os.execute(("mkfifo %s %s"):format(asleep, awake)))
     local s = perfev.session { command = { "taskset", "-c", core.slurp("/proc/self/status")
-      :match "Cpus_allowed_list:%s*(%d+)", "sh", "-c", script }, buffer = "8K" }
+      :match "Cpus_allowed_list:%s*(%d+)", "sh", "-c", script }, buffer = "8K", ordered = false } -- in order, records would wait in memory
     s:event { PRCTL, filter = "option == " .. PR_GET_NAME, sample = function()
       n = n + 1
       if told > 0 then after = after + 1 end

@@ -5,7 +5,7 @@ local perfev = require "perfev"
 local HOST = 2 -- PERF_RECORD_MISC_CPUMODE_*: kernel 1, user 2; guests have larger values
 
 --- @tparam string path  a recording
--- @treturn table  { filename, misc, pid, ino, build_id }, the first of each name, as `maps` in facts.closing
+-- @treturn table  { filename, misc, pid, ino, build_id }, the first of each name, as `maps` in facts.features_at_end
 return function(path)
   local recording <close> = assert(perfev.open(path))
   local maps, seen = {}, {}

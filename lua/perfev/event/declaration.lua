@@ -23,6 +23,7 @@ M.DEFAULT_FREQ = 4000 -- perf record's
 local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
 local FIXED_TYPES = 5 -- enum perf_type_id: higher types are assigned when a PMU registers
 
+local SAMPLE_TID = 1 << 1 -- PERF_SAMPLE_TID
 local EVERY = "*" -- the event string for the events of -e, or for all of a recording
 
 local faults = { [2] = true, [5] = true, [6] = true, [7] = true } -- software events that have an address
@@ -598,9 +599,10 @@ function M.needs_task(decl)
   return false
 end
 
---- True if the callbacks may read names of tasks: a view reads any.
+--- True if the callbacks may read names of tasks: a view reads any, and for a sample's pid or tid the script may ask
+-- later (s:task()).
 function M.needs_names(decl)
-  if M.needs_task(decl) or decl.condition then return true end
+  if M.needs_task(decl) or decl.condition or (decl.fields or decl.reads).bits & SAMPLE_TID ~= 0 then return true end
   return decl.fields ~= nil and not as_callback.are_from_record(decl.fields.names)
 end
 

@@ -415,8 +415,8 @@ function Session:totals()
   return totals
 end
 
---- Returns a task, as it was at the last delivered record. If no callback reads names of tasks, the session follows
--- tasks from the first call on: tasks that ended before are unknown.
+--- Returns a task, as it was at the last delivered record. If no callback reads a name, pid or tid, the session
+-- follows tasks from the first call on: tasks that ended before are unknown.
 -- @tparam integer tid  a process's first thread has its pid
 -- @treturn[1] table    `tid pid ppid comm exe start`: see doc/api/tasks.md
 -- @treturn[2] nil      the task is unknown, or the session does not run
