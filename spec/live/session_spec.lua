@@ -134,11 +134,12 @@ describe("a ring that overflows", function()
     local n, told, after = 0, 0, 0
     local asleep, awake = dir .. "/asleep", dir .. "/awake"
     -- The first calls happen while the reader sleeps, the second after it has drained the ring: into the same ring.
+    -- In order of time, the first records would wait in memory until one of them is old enough.
     local script = ("%s 5000; echo > %s; read go < %s; %s 50; %s 5"):format(programs.prctls, asleep, awake,
       programs.prctls, programs.prctls)
     assert(os.execute(("mkfifo %s %s"):format(asleep, awake)))
     local s = perfev.session { command = { "taskset", "-c", core.slurp("/proc/self/status")
-      :match "Cpus_allowed_list:%s*(%d+)", "sh", "-c", script }, buffer = "8K", ordered = false } -- in order, records would wait in memory
+      :match "Cpus_allowed_list:%s*(%d+)", "sh", "-c", script }, buffer = "8K", ordered = false }
     s:event { PRCTL, filter = "option == " .. PR_GET_NAME, sample = function()
       n = n + 1
       if told > 0 then after = after + 1 end
