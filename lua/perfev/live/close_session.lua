@@ -39,8 +39,8 @@ end
 local function log_ring_peaks(session)
   local totals, shown = session.last_totals, {}
   local peaks = session.replay and {} or session.core:ring_peaks()
-  if totals.ring_bytes == 0 or #peaks == 0 then return end
   table.sort(peaks, function(a, b) return a[2] > b[2] end)
+  if #peaks == 0 or peaks[1][2] == 0 then return end -- nothing was written
   for i = 1, math.min(#peaks, SHOWN_RINGS) do
     local cpu, bytes = table.unpack(peaks[i])
     shown[i] = ("%s %d %%"):format(cpu >= 0 and "cpu " .. cpu or "thread", bytes * 100 // totals.ring_bytes)
