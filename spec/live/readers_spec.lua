@@ -104,6 +104,8 @@ describe("threads that read the rings", function()
 
   it("go on in the parent when a timer's callback forks", function()
     if not library then pending(why_not) end
+    -- gcc 12's AddressSanitizer: the child waits for ever for a lock that another thread of the parent had.
+    if run.sanitized then pending "AddressSanitizer does not survive fork() beside threads" end
     assert.equal(("0\n%d\n"):format(2 * CALLS), (output("-m 4M --readers 2", ([[
       local process = assert(package.loadlib(%q, "luaopen_process"))()
       local all, child = p.count { by = "tid" }, nil
