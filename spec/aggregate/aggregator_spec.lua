@@ -628,9 +628,7 @@ describe("an aggregator in the place of a callback", function()
       t.type, t.identifier = "sample", 11
       b:add(t)
     end
-    local file = assert(io.open(path, "wb"))
-    file:write((b:file { [12] = b:event_desc() }))
-    file:close()
+    run.write_file(path, (b:file { [12] = b:event_desc() }))
     local s <close> = perfev.session { input = path }
     local compare = hear(s, "clock", { "cpu-clock" })
     assert(s:run())

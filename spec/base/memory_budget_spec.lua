@@ -29,9 +29,7 @@ local function recording(nr, depth)
     sample(2 * i, chain)
     sample(2 * i + 1, { -512, 0x5000 })
   end
-  local file <close> = assert(io.open(path, "wb"))
-  file:write((built:round():file { [12] = built:event_desc() }))
-  return path
+  return run.write_file(path, (built:round():file { [12] = built:event_desc() }))
 end
 
 local function run_over(path, opts, sample, more)
@@ -204,6 +202,86 @@ describe("a profile's tree", function()
     lines[5] = "a;b 5\n"
     table.sort(lines)
     assert.equal(table.concat(lines), p:folded())
+  end)
+end)
+
+describe("tasks that do not fit in max_bytes", function()
+  local NR = 100000
+  local path
+  setup(function()
+    path = dir .. "/tasks.data"
+    local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
+      sample_type = { "identifier", "ip", "tid", "time", "period" } } } } }
+    for i = 1, NR do
+      built:add { type = "comm", pid = i, tid = i, comm = "named", sample_id = { identifier = 1, tid = i, time = i } }
+    end
+    for i = 1, NR do
+      built:add { type = "sample", identifier = 1, ip = 1, pid = i, tid = i, time = NR + i, period = 1 }
+    end
+    run.write_file(path, (built:round():file { [12] = built:event_desc() }))
+  end)
+
+  it("have no names, and their records are counted", function()
+    for _, max_bytes in ipairs { "1M", "256M" } do
+      local named = 0
+      local stats = run_over(path, { max_bytes = max_bytes }, function(r)
+        if r.comm == "named" then named = named + 1 end
+      end)
+      assert.equal(NR, named + stats.unknown_tasks)
+      assert.equal(max_bytes == "256M", named == NR)
+      assert.is_true(named > 100)
+    end
+  end)
+
+  it("are reported by perfl, once", function()
+    local r = run { run.perfl, "--max-memory", "1M", "-i", path, "-e",
+      'require "perfev".event { "cpu-clock", sample = function(r) local _ = r.comm end }' }
+    assert.equal(0, r.code)
+    local _, lines = r.err:gsub("new tasks", "")
+    assert.equal(1, lines)
+    assert.matches("\nperfl: [%d,]+ records of new tasks did not fit in %-%-max%-memory 1M: these tasks have no names\n"
+      .. "  try: %-%-max%-memory 4M\n", r.err)
+  end)
+end)
+
+describe("symbol tables, if max_bytes has room for two of five,", function()
+  local NR, STRIDE, ADDRESS = 100, 8, 0x1000
+  local path
+  setup(function()
+    path = dir .. "/five.data"
+    local built = perfdata.new { events = { { name = "cpu-clock", attr = { type = 1, sample_id_all = true,
+      sample_type = { "identifier", "ip", "tid", "time", "period", "callchain" } } } } }
+    for n = 1, 5 do
+      local functions = {}
+      for i = 1, 6000 do functions[i] = { ("program_%d_function_%04d"):format(n, i), ADDRESS + i * STRIDE, STRIDE } end
+      built:add { type = "mmap2", pid = 7, tid = 7, addr = n << 32, len = 1 << 20, pgoff = 0, prot = 5, flags = 2,
+        filename = run.write_file(("%s/program%d"):format(dir, n), elf.file { functions = functions }),
+        sample_id = { identifier = 1, tid = 7, time = 1 } }
+    end
+    for i = 1, NR do
+      local chain = { -512 } -- PERF_CONTEXT_USER
+      for n = 1, 5 do chain[n + 1] = (n << 32) + ADDRESS + i * STRIDE + 4 end
+      built:add { type = "sample", identifier = 1, ip = chain[2], pid = 7, tid = 7, time = 10 + i, period = 1,
+                  callchain = chain }
+    end
+    run.write_file(path, (built:round():file { [12] = built:event_desc() }))
+  end)
+
+  local function freed(r)
+    local _, nr = r.err:gsub("program%d: its symbols are freed, and read again if needed", "")
+    return nr
+  end
+
+  it("are freed and read again: a profile and a callback get the same names", function()
+    local script = 'require "perfev".event { "cpu-clock", callchain = true, sample = function(r) '
+      .. 'print(r.stack:folded()) end }'
+    for _, words in ipairs { { "profile", "-f", "folded" }, { "-e", script } } do
+      local plenty = run { run.perfl, "-v", "-i", path, table.unpack(words) }
+      local little = run { run.perfl, "-v", "--max-memory", "1M", "-i", path, table.unpack(words) }
+      assert.matches("program_5_function_0100;program_4_function_0100", plenty.out)
+      assert.same({ 0, 0, plenty.out }, { little.code, freed(plenty), little.out })
+      assert.equal(5, freed(little)) -- each file is reported once
+    end
   end)
 end)
 

@@ -13,10 +13,7 @@ setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
 local function write(name, text)
-  local path = dir .. "/" .. name
-  local file <close> = assert(io.open(path, "wb"))
-  assert(file:write(text))
-  return path
+  return run.write_file(dir .. "/" .. name, text)
 end
 
 local function sh(command) assert(os.execute(("cd %s && %s"):format(dir, command))) end

@@ -8,10 +8,7 @@ local dir = run.tempdir()
 teardown(function() run.remove(dir) end)
 
 local function file(name, text)
-  local f = assert(io.open(dir .. "/" .. name, "w"))
-  f:write(text)
-  f:close()
-  return dir .. "/" .. name
+  return run.write_file(dir .. "/" .. name, text)
 end
 
 -- One record of each type that a script can ask for, on both CPUs.

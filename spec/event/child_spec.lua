@@ -221,9 +221,7 @@ describe("a real command", function()
 
   local function file(name, text, mode)
     local path = dir .. "/" .. name
-    local out = assert(io.open(path, "w"))
-    out:write(text)
-    out:close()
+    run.write_file(path, text)
     os.execute("chmod " .. mode .. " " .. run.quote(path))
     return path
   end

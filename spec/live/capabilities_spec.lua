@@ -36,9 +36,7 @@ describe("perfl with file capabilities, run by an ordinary user,", function()
     perfl = dir .. "/perfl"
     if not install(dir) then why_not = "/usr/local/lib gives programs no file capabilities" end
     library = run.tempdir()
-    local source = assert(io.open(library .. "/own.c", "w"))
-    source:write "int luaopen_own(void *L) { (void)L; return 0; }\n"
-    source:close()
+    run.write_file(library .. "/own.c", "int luaopen_own(void *L) { (void)L; return 0; }\n")
     assert(os.execute(("cc -shared -fPIC -o %s/own.so %s/own.c"):format(library, library)))
   end)
 

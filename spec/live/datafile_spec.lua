@@ -69,12 +69,6 @@ local function record(kind, work)
   return path
 end
 
-local function spill(path, bytes)
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-end
-
 describe("a recording with", function()
   before_each(function() dir = run.tempdir() end)
   after_each(function() run.remove(dir) end)
@@ -136,7 +130,8 @@ describe("a recording with", function()
                     period = 1, branch_stack = stack, cpumode = "user" }
       end
       local path = dir .. "/perf.data"
-      spill(path, built:file { [12] = built:event_desc(), [3] = built:string "host", [6] = built:string "x86_64" })
+      run.write_file(path,
+        built:file { [12] = built:event_desc(), [3] = built:string "host", [6] = built:string "x86_64" })
       local ours = perfscript.assert_alike(path)
       assert.matches("branch 0000000000001000 0000000000002005 501 P branch 0000000000002000 0000000000004005 502 M",
         ours.told.samples[5], 1, true)
@@ -150,7 +145,7 @@ describe("a recording with", function()
     local bytes = assert(run.slurp(path))
     local data, size = string.unpack("=I8I8", bytes, 41)
     -- Removes the parts that perf writes last: the size of the data, and the features after the data.
-    spill(path, bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, data + size))
+    run.write_file(path, bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, data + size))
     local killed = perfscript.ours(path)
     assert.matches("as when the recorder was killed: all bytes up to the end", killed.error)
     assert.same(whole.told, killed.told)

@@ -75,9 +75,7 @@ describe("a debug file over HTTP", function()
         kill -0 $pid 2> /dev/null && echo $port && { read -r _; kill $pid; wait; exit; }
       done]=]
     local path = dir .. "/serve.sh"
-    local file <close> = assert(io.open(path, "w"))
-    file:write(script:format(dir, id))
-    file:flush()
+    run.write_file(path, script:format(dir, id))
     local r = beside("bash " .. path, told)
     assert.is_truthy(r.out:find("\nspin\n", 1, true), r.out .. r.err)
   end)

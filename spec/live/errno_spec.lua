@@ -273,9 +273,7 @@ local dir
 local function raw_open(...)
   if not dir then
     dir = run.tempdir()
-    local file = assert(io.open(dir .. "/open.c", "w"))
-    file:write(source)
-    file:close()
+    run.write_file(dir .. "/open.c", source)
     local r = run { os.getenv "CC" or "gcc", "-o", dir .. "/open", dir .. "/open.c" }
     assert.equal(0, r.code, r.err)
   end

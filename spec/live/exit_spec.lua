@@ -7,9 +7,7 @@ local dir = run.tempdir()
 teardown(function() run.remove(dir) end)
 
 local script = dir .. "/script.lua"
-do
-  local f = assert(io.open(script, "w"))
-  f:write [[
+run.write_file(script, [[
 local perfev = require "perfev"
 local where, close = ...
 local function leave(r)
@@ -33,9 +31,7 @@ elseif where == "signal" then
 else
   perfev.event { "page-faults", period = 1, exclude_kernel = true, [where] = leave }
 end
-]]
-  f:close()
-end
+]])
 
 -- It does something of each kind, and would go on for long.
 local function command_for(where)
@@ -116,13 +112,11 @@ describe("os.exit in a callback, live,", function()
 
   it("ends the command of a session in a program without perfl", function()
     local own = dir .. "/own.lua"
-    local f <close> = assert(io.open(own, "w"))
-    f:write(([[
+    run.write_file(own, ([[
       local s = require "perfev".session { command = { "%s", "%s", "%s" } }
       local function event(spec) s:event(spec) end
       (function(...) %s end)(...)
       s:run()]]):format(STUBBORN[1], STUBBORN[2], STUBBORN[3], LEAVE))
-    f:close()
     for _, close in ipairs { "false", "true" } do
       assert_gone(run({ "lua5.4", own, close }, { env = {
         LUA_PATH = "lua/?.lua;lua/?/init.lua;;", LUA_CPATH = "build/?.so;;" } }))

@@ -77,8 +77,7 @@ local function ours(path)
   data:add(kernel_records(path))
   local made = path .. ".ours"
   local function write()
-    local file <close> = assert(io.open(made, "wb"))
-    file:write(data:file(sections))
+    run.write_file(made, data:file(sections))
   end
   if #names > 0 then sections[1] = assert(tracing.write(names)) end
   for _, section in ipairs(facts.features { version = perfev._VERSION, argv = { "perfl", "record" },

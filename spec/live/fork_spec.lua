@@ -15,14 +15,11 @@ teardown(function() run.remove(dir) end)
 -- Returns the output of the script, run by perfl, which has the core linked in.
 local function says(program)
   if not library then pending(why_not) end
-  local path = dir .. "/script.lua"
-  local file = assert(io.open(path, "w"))
-  file:write(([[
+  local path = run.write_file(dir .. "/script.lua", ([[
     local perfev = require "perfev"
     local process = assert(package.loadlib(%q, "luaopen_process"))()
     local function must(v, why) if not v then print("cannot: " .. why) os.exit(0) end return v end
-  ]]):format(library), program)
-  file:close()
+  ]]):format(library) .. program)
   local r = run({ run.perfl, path })
   local reason = r.out:match "^cannot: ([^\n]+)"
   if reason then pending(reason) end

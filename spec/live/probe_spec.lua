@@ -373,8 +373,7 @@ describe("a probe defined in tracefs", function()
   setup(function()
     if why_not then return end
     script = dir .. "/probe.lua"
-    local file <close> = assert(io.open(script, "w"))
-    file:write(([[
+    run.write_file(script, ([[
 local perfev = require "perfev"
 local n = 0
 perfev.event { "uprobe:%s:work", args = { "s:string" }, sample = function()

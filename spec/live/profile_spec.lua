@@ -65,9 +65,7 @@ int main(void)
 local dir
 
 local function build(name, text, ...)
-  local file = assert(io.open(("%s/%s.c"):format(dir, name), "w"))
-  file:write(text)
-  file:close()
+  run.write_file(("%s/%s.c"):format(dir, name), text)
   -- Not optimised, so that every function has a frame: optimised leaf functions lack one with every option.
   run({ os.getenv "CC" or "gcc", "-O0", "-o", name, name .. ".c", ... }, { cwd = dir })
 end

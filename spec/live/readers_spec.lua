@@ -23,10 +23,7 @@ local HEAD = [[
 -- Runs the script on two commands that write CALLS times each -> what it prints, and its messages
 local function output(words, script, command)
   if not run.root then pending "tracepoints need root" end
-  local path = dir .. "/script.lua"
-  local file = assert(io.open(path, "w"))
-  file:write(HEAD, script)
-  file:close()
+  local path = run.write_file(dir .. "/script.lua", HEAD .. script)
   command = command or ("'%s & %s; wait'"):format(DD, DD)
   local r = run(("%s -q %s %s -- sh -c %s"):format(run.perfl, words, path, command))
   assert.equal(0, r.code, r.err)
@@ -88,15 +85,13 @@ describe("threads that read the rings", function()
   it("report the end of the last target", function()
     if not run.root then pending "tracepoints need root" end
     local path = dir .. "/ends.lua"
-    local file = assert(io.open(path, "w"))
-    file:write [[
+    run.write_file(path, [[
       local p = require "perfev"
       local pid = ...
       p.event { "syscalls:sys_enter_write", sample = p.count { by = "tid" } }
       p.every("1ms", function() if pid then os.execute("kill " .. pid) pid = nil end end)
       p.done(function() print "over" end)
-    ]]
-    file:close()
+    ]])
     local r = run(("sh -c 'mkfifo %s/fifo; cat <> %s/fifo & exec %s -q --readers 2 -p $! %s $!'"):format(
       dir, dir, run.perfl, path))
     assert.equal("over\n", r.out, r.err)

@@ -372,9 +372,7 @@ describe("perfl record", function()
     local result = run { run.perfl, "cswlog", "--record", "-", "--", "sh", "-c", "echo said; " .. WORK }
     assert.equal(0, result.code)
     local path = dir .. "/stream"
-    local file = assert(io.open(path, "wb"))
-    file:write(result.out)
-    file:close()
+    run.write_file(path, result.out)
     local types = ours(path)
     assert.is_true((types.SWITCH or 0) > 0)
     assert.matches("said\n", result.err)

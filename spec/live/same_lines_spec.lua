@@ -134,9 +134,7 @@ local function record(dir)
     "cpu,time,trace")
   assert.equal(0, told.code, told.err)
   if told.out:find("PERF_RECORD_LOST", 1, true) then return nil end
-  local file = assert(io.open(dir .. "/perfs", "w"))
-  file:write(told.out)
-  file:close()
+  run.write_file(dir .. "/perfs", told.out)
   return r.out, lines_of(dir .. "/ours", ours), lines_of(dir .. "/perfs", perfs)
 end
 

@@ -57,9 +57,7 @@ int main(int argc, char **argv)
 
 local function build(name)
   local path = dir .. "/" .. name
-  local file = assert(io.open(path .. ".c", "w"))
-  file:write(sources[name])
-  file:close()
+  run.write_file(path .. ".c", sources[name])
   local r = run { os.getenv "CC" or "gcc", "-O1", "-pthread", "-o", path, path .. ".c" }
   assert.equal(0, r.code, r.err)
   return path
@@ -278,8 +276,7 @@ describe("system calls", function()
   -- How many a run of N records takes, by strace -c -f of the reader alone.
   local function calls_for(count)
     local script = dir .. "/reader.lua"
-    local file = assert(io.open(script, "w"))
-    file:write(([[
+    run.write_file(script, ([[
 local perfev = require "perfev"
 local n = 0
 perfev.event { "%s", filter = "option == %d", sample = function(r) n = n + 1 return r.time > 0 and nil end }

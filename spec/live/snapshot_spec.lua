@@ -34,9 +34,7 @@ describe("a backward ring", function()
   setup(function()
     dir = run.tempdir()
     path = dir .. "/calls"
-    local file = assert(io.open(path .. ".c", "w"))
-    file:write(program)
-    file:close()
+    run.write_file(path .. ".c", program)
     run.capture(("%s -O1 -o %s %s.c"):format(os.getenv "CC" or "gcc", path, path))
   end)
 

@@ -190,9 +190,7 @@ int main(int argc, char **argv)
 local dir
 setup(function()
   dir = run.tempdir()
-  local file <close> = assert(io.open(dir .. "/acts.c", "w"))
-  file:write(program)
-  file:close()
+  run.write_file(dir .. "/acts.c", program)
   -- Every function has a frame.
   run({ os.getenv "CC" or "gcc", "-O0", "-o", "acts", "acts.c" }, { cwd = dir })
 end)

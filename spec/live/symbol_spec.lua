@@ -257,9 +257,7 @@ describe("an address", function()
               filename = "[vdso]", sample_id = who }
       b:add { type = "sample", misc = 2, identifier = 1, pid = 7, tid = 7, time = 2000, ip = at }
       local path = dir .. "/vdso.data"
-      local file <close> = assert(io.open(path, "wb"))
-      file:write(b:file { [4] = b:string(release), [12] = b:event_desc() })
-      file:close()
+      run.write_file(path, b:file { [4] = b:string(release), [12] = b:event_desc() })
       local rec <close>, name = assert(perfev.open(path)), nil
       for r in rec:records { user = false } do name = r.type == "sample" and r.symbol or nil end
       return name
@@ -425,8 +423,7 @@ void from_library(void) { in_library(); }
 ]]
 
   local function write(name, text)
-    local file <close> = assert(io.open(dir .. "/" .. name, "w"))
-    assert(file:write(text))
+    run.write_file(dir .. "/" .. name, text)
   end
   local function program(name, flags)
     write("lives.c", SOURCE)

@@ -9,9 +9,7 @@ local attr = { sample_type = { "identifier", "tid", "time", "cpu" }, sample_id_a
 local dir
 
 local function spill(name, bytes)
-  local file = assert(io.open(dir .. "/" .. name, "wb"))
-  file:write(bytes)
-  file:close()
+  run.write_file(dir .. "/" .. name, bytes)
 end
 
 local function built_with(endian)

@@ -394,10 +394,7 @@ describe("the reader built for 32 bits", function()
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
     local function spill(name, text)
-      local file = assert(io.open(dir .. "/" .. name, "wb"))
-      file:write(text)
-      file:close()
-      return dir .. "/" .. name
+      return run.write_file(dir .. "/" .. name, text)
     end
     local empty = spill("empty.c", "#include <stdint.h>\nint main(void) { return 0; }\n")
     if run(("%s -o %s/empty %s"):format(NARROW, dir, empty)).code ~= 0 then

@@ -7,11 +7,7 @@ local run = require "spec.support.run"
 local dir
 
 local function spill(name, bytes)
-  local path = dir .. "/" .. name
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
+  return run.write_file(dir .. "/" .. name, bytes)
 end
 
 local function built_with(attr)

@@ -37,11 +37,7 @@ local function build(opts)
 end
 
 local function spill(bytes)
-  local path = ("%s/%d.data"):format(dir, #bytes)
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
+  return run.write_file(("%s/%d.data"):format(dir, #bytes), bytes)
 end
 
 local function whole(opts)

@@ -91,9 +91,7 @@ describe("runqlat", function()
       if names[3] then add(70, 3, 9, 0, 0, 0) end
       add(140, 1, 0, 7, 1, 9) -- new
       local path = dir .. "/waits.data"
-      local file <close> = assert(io.open(path, "wb"))
-      file:write(b:file { [1] = b:tracing_data("sched", formats), [12] = b:event_desc() })
-      file:close()
+      run.write_file(path, b:file { [1] = b:tracing_data("sched", formats), [12] = b:event_desc() })
       return table.concat(buckets(machine.quiet("-i", path, "runqlat")), ", ")
     end
     for _, wakeup in ipairs { "sched_wakeup", "sched_waking" } do
@@ -289,9 +287,7 @@ describe("a script that watches the machine and counts some of its tasks", funct
     add(70, 2, "app", 17, "", 0, 0, "", 0) add(75, 1, "", 0, "app", 7, 1, "app", 17) -- 5
     add(80, 2, "sh", 27, "", 0, 0, "", 0) add(90, 1, "", 0, "app", 17, 1, "sh", 27) -- 10
     local path = dir .. "/chosen.data"
-    local file <close> = assert(io.open(path, "wb"))
-    file:write(b:file { [1] = b:tracing_data("sched", formats), [12] = b:event_desc() })
-    file:close()
+    run.write_file(path, b:file { [1] = b:tracing_data("sched", formats), [12] = b:event_desc() })
     for choice, wanted in pairs { ["--comm app"] = { 3, 28000 }, ["-p 7"] = { 4, 38000 }, ["-t 17"] = { 1, 5000 } } do
       local flag, word = choice:match "(%S+) (%S+)"
       local row = json.decode(machine.quiet("-i", path, flag, word, "-j", "runqlat", "--unit", "ns"))

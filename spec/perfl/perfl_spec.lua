@@ -502,9 +502,7 @@ describe("the life of a run", function()
 
   setup(function()
     dir = run.tempdir()
-    local file = assert(io.open(dir .. "/driver.lua", "w"))
-    file:write(driver)
-    file:close()
+    run.write_file(dir .. "/driver.lua", driver)
   end)
   teardown(function() run.remove(dir) end)
 
@@ -608,11 +606,7 @@ describe("perfl", function()
   end
 
   local function script(name, text)
-    local path = dir .. "/" .. name
-    local file = assert(io.open(path, "w"))
-    file:write(text)
-    file:close()
-    return path
+    return run.write_file(dir .. "/" .. name, text)
   end
 
   local function contains(text, ...)

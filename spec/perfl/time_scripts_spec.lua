@@ -156,10 +156,7 @@ describe("timeline", function()
         if with_events then builder:add(t) end
         if with_records then builder:add(record(true, prev, state ~= 1)):add(record(false, next)) end
       end
-      local path = dir .. "/recorded.data"
-      local file <close> = assert(io.open(path, "wb"))
-      file:write(builder:file { [1] = tracing, [12] = builder:event_desc() })
-      return path
+      return run.write_file(dir .. "/recorded.data", builder:file { [1] = tracing, [12] = builder:event_desc() })
     end
     local spans = { "0 app 0 0 preempted", "0 helper 0 2000 to wait", "1 app 10000 5000 to wait" }
     for _, kinds in ipairs { { true, false }, { true, true } } do

@@ -14,11 +14,7 @@ setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
 local function spill(bytes, name)
-  local path = dir .. "/" .. (name or "t.data")
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
+  return run.write_file(dir .. "/" .. (name or "t.data"), bytes)
 end
 
 local function perfl(...) return run { run.perfl, ... } end

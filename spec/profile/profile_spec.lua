@@ -84,15 +84,9 @@ local function own_by_name(p, index)
   return sums
 end
 
-local function spill(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
-end
-
 local function in_file(text, suffix, f)
   local dir = run.tempdir()
-  spill(dir .. "/profile" .. suffix, text)
+  run.write_file(dir .. "/profile" .. suffix, text)
   f(dir .. "/profile" .. suffix)
   run.remove(dir)
 end

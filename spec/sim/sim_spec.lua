@@ -496,10 +496,7 @@ describe("perfl --sim", function()
   after_each(function() run.remove(dir) end)
 
   local function file(name, text)
-    local f = assert(io.open(dir .. "/" .. name, "w"))
-    f:write(text)
-    f:close()
-    return dir .. "/" .. name
+    return run.write_file(dir .. "/" .. name, text)
   end
 
   local world = [[
@@ -590,9 +587,7 @@ describe("doc/testing.md", function()
   it("has a complete working example: script, world and spec", function()
     local files, dir = blocks(), run.tempdir()
     for name, text in pairs(files) do
-      local f = assert(io.open(dir .. "/" .. name, "w"))
-      f:write(text)
-      f:close()
+      run.write_file(dir .. "/" .. name, text)
     end
     for _, name in ipairs { "switchcount.lua", "switches.lua", "world.lua", "switches_spec.lua",
       "order_spec.lua" } do

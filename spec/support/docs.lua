@@ -151,12 +151,6 @@ end
 
 -- ---- running ----
 
-local function spill(path, text)
-  local file = assert(io.open(path, "wb"))
-  assert(file:write(text))
-  assert(file:close())
-end
-
 --- Makes a directory in which documents' commands run: perfl is in PATH and the module is found.
 function M.place()
   local dir = run.tempdir()
@@ -165,8 +159,10 @@ function M.place()
   assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp -R %s %s/perfev %s/bin/"):format(
     dir, dir, dir, run.quote(run.perfl), run.quote(run.perfl:match("^(.*)/") or "."), dir)))
   -- The examples watch these programs in place of a user's own.
-  for _, name in ipairs { "before", "after" } do spill(dir .. "/" .. name .. ".folded", "main;" .. name .. " 3\n") end
-  spill(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
+  for _, name in ipairs { "before", "after" } do
+    run.write_file(("%s/%s.folded"):format(dir, name), "main;" .. name .. " 3\n")
+  end
+  run.write_file(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
   assert(os.execute(("chmod 755 %s/bin/make && chmod 777 %s/work"):format(dir, dir)))
   return {
     dir = dir, work = dir .. "/work",
@@ -200,7 +196,7 @@ function M.run(place, block)
   if block["not run"] or block.lang == "text" then return nil end
   if block.lang == "sh" then return M.shell(place, block.text, block.as) end
   local name = block.file or "block.lua"
-  spill(place.work .. "/" .. name, block.text)
+  run.write_file(place.work .. "/" .. name, block.text)
   if block.file and not block.run then return nil end
   local line = (block.run or "perfl -q SCRIPT -- true"):gsub("SCRIPT", "./" .. name)
   return M.shell(place, line, block.as)

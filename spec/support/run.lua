@@ -40,10 +40,12 @@ function run.slurp(path)
   return text
 end
 
-local function spill(path, text)
+--- Writes a file and returns its path.
+function run.write_file(path, content)
   local file = assert(io.open(path, "wb"))
-  assert(file:write(text))
+  assert(file:write(content))
   assert(file:close())
+  return path
 end
 
 --- Returns a shell command's output without its last newline; nil if the command fails.
@@ -182,7 +184,7 @@ end
 local function start(cmd, opts, try)
   opts = opts or {}
   local dir = run.tempdir()
-  spill(dir .. "/in", opts.stdin or "")
+  run.write_file(dir .. "/in", opts.stdin or "")
   -- exec replaces the shell, so that the status is the command's own.
   local ok, how, status = os.execute(string.format("%sexec %s <%s/in >%s/out 2>%s/err",
     opts.cwd and "cd " .. run.quote(opts.cwd) .. " && " or "", command_line(cmd, opts),

@@ -121,9 +121,7 @@ local function recorded(story, see, opts)
   local path = path_of()
   local features = { [OSRELEASE] = string.pack("<s4", "6.1.0\0"), [EVENT_DESC] = b:event_desc() }
   for number, bytes in pairs(opts.features or {}) do features[number] = bytes or nil end
-  local file <close> = assert(io.open(path, "wb"))
-  file:write(b:file(features))
-  file:close()
+  run.write_file(path, b:file(features))
   local k = sim.new { cpus = "0" }
   with(with(k.files, files), opts.files)
   -- The recording is a real file; all other files belong to the story's machine.

@@ -199,9 +199,7 @@ describe("a debuginfod server", function()
   end)
 
   local function write(name, bytes)
-    local file <close> = assert(io.open(dir .. "/" .. name, "wb"))
-    file:write(bytes)
-    return dir .. "/" .. name
+    return run.write_file(dir .. "/" .. name, bytes)
   end
   -- The questions to a program without functions, and the answers.
   local function found(id)

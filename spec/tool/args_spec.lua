@@ -75,9 +75,7 @@ describe("perfev.args without a runner", function()
         { "--top", type = "integer" }, { "event" } }
       print(o.top, o.event)]]
     local file = os.tmpname()
-    local out = assert(io.open(file, "w"))
-    out:write(program)
-    out:close()
+    run.write_file(file, program)
     local cmd = { "lua5.4", file, table.unpack(words) }
     local r = run(cmd, { env = { LUA_PATH = "lua/?.lua;;", LUA_CPATH = "build/?.so;;" } })
     os.remove(file)

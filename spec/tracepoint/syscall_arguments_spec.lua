@@ -53,8 +53,7 @@ describe("an argument of a system call", function()
                     raw = bytes_of(endian == "big" and ">" or "<") }
       end
       path = os.tmpname()
-      local file <close> = assert(io.open(path, "wb"))
-      file:write((built:file { [1] = built:tracing_data("syscalls", format_text "sys_enter_a") }))
+      run.write_file(path, (built:file { [1] = built:tracing_data("syscalls", format_text "sys_enter_a") }))
     end
     after_each(function() os.remove(path) end)
 

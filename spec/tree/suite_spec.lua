@@ -9,8 +9,7 @@ teardown(function() run.remove(dir) end)
 -- A shell program that gets the number of its earlier runs.
 local function program(name, text)
   local path = ("%s/%s"):format(dir, name)
-  local file <close> = assert(io.open(path, "w"))
-  file:write(('#!/bin/sh\ntimes=$(cat %s.times 2>/dev/null || echo 0)\necho $((times + 1)) > %s.times\n%s\n')
+  run.write_file(path, ('#!/bin/sh\ntimes=$(cat %s.times 2>/dev/null || echo 0)\necho $((times + 1)) > %s.times\n%s\n')
     :format(path, path, text))
   assert(os.execute("chmod 755 " .. path))
   return path
