@@ -189,12 +189,18 @@ describe("the order of records", function()
     return ring:u64(HEAD)
   end
 
-  it("is given up when half of max_bytes waits in memory", function()
+  -- Starts a session of two small rings that holds up to 512 KiB in memory, and lists the CPUs of its records.
+  local function start_with_little_memory()
     local seen = {}
     local s, k = watch(2, { buffer = "4K", max_bytes = "1M" }, function()
       return function(r) seen[#seen + 1] = r.cpu end
     end)
     assert(s:start())
+    return s, k, seen
+  end
+
+  it("is given up when half of max_bytes waits in memory", function()
+    local s, k, seen = start_with_little_memory()
     local bytes = fill_memory(s, k, seen)
     assert.is_true(bytes > 500 << 10 and bytes <= (512 << 10) + 4096, bytes)
     s:close()
@@ -202,11 +208,7 @@ describe("the order of records", function()
   end)
 
   it("includes older records of the other rings when one ring is too full", function()
-    local seen = {}
-    local s, k = watch(2, { buffer = "4K", max_bytes = "1M" }, function()
-      return function(r) seen[#seen + 1] = r.cpu end
-    end)
-    assert(s:start())
+    local s, k, seen = start_with_little_memory()
     k:emit(k.events[2], "sample", { time = k.now - 5 })
     fill_memory(s, k, seen)
     assert.same({ 1, 0 }, { seen[1], seen[2] })

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/growing_list.h"
+
 void pev_merge_init(struct pev_merge *merge, uint64_t now, uint64_t gap)
 {
 	*merge = (struct pev_merge){ .gap = gap };
@@ -21,16 +23,8 @@ void pev_merge_free(struct pev_merge *merge)
 
 int pev_merge_reserve(struct pev_merge *merge, uint32_t sources)
 {
-	struct pev_merge_item *heap;
-
-	if (sources <= merge->cap)
-		return 0;
-	heap = realloc(merge->heap, sizeof(*heap) * sources);
-	if (!heap)
-		return -ENOMEM;
-	merge->heap = heap;
-	merge->cap = sources;
-	return 0;
+	return pev_list_reserve(&merge->heap, &merge->cap, sources, sizeof(*merge->heap)) ? 0
+											  : -ENOMEM;
 }
 
 void pev_merge_clear(struct pev_merge *merge)

@@ -2,7 +2,6 @@
 #include "base/pipeline.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,16 +64,16 @@ static void *run_thread(void *ctx)
 	return NULL;
 }
 
-static bool start_thread(struct pev_pipeline *p)
+int pev_thread_start(pthread_t *thread, void *(*run)(void *ctx), void *ctx)
 {
 	sigset_t all, before;
 	int rc;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&p->thread, NULL, run_thread, p);
+	rc = -pthread_create(thread, NULL, run, ctx);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc == 0;
+	return rc;
 }
 
 struct pev_pipeline *pev_pipeline_open(pev_pipeline_fill_fn fill, void *ctx)
@@ -89,7 +88,7 @@ struct pev_pipeline *pev_pipeline_open(pev_pipeline_fill_fn fill, void *ctx)
 	p->is_stopped = true;
 	pthread_mutex_init(&p->mutex, NULL);
 	pthread_cond_init(&p->changed, NULL);
-	if (start_thread(p))
+	if (pev_thread_start(&p->thread, run_thread, p) == 0)
 		return p;
 	free(p);
 	return NULL;

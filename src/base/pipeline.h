@@ -8,16 +8,20 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stddef.h>
 
 #define PEV_PIPELINE_SLOTS 64u
+
+/* Starts a thread that blocks all signals: they stay with the caller. Returns 0 or -errno. */
+int pev_thread_start(pthread_t *thread, void *(*run)(void *ctx), void *ctx);
 
 /* Fills the slot. Returns the bytes that its content has in memory, or 0 to stop the thread. */
 typedef size_t (*pev_pipeline_fill_fn)(void *ctx, unsigned slot);
 
 struct pev_pipeline;
 
-/* Starts the thread, stopped. It leaves all signals to the caller. NULL: no memory or no thread. */
+/* Starts the thread, stopped. NULL: no memory or no thread. */
 struct pev_pipeline *pev_pipeline_open(pev_pipeline_fill_fn fill, void *ctx);
 /* Ends the thread. The slots' contents stay. NULL is ignored. */
 void pev_pipeline_close(struct pev_pipeline *pipeline);

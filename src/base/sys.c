@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/growing_list.h"
 #include "base/rdpmc.h"
 #include "base/rights.h"
 
@@ -779,10 +780,10 @@ unsigned pev_sys_process(void)
 /* "0-2,5" -> 0 1 2 5; -EBADMSG for any other text. */
 static int parse_list(const char *text, int **out)
 {
-	int nr = 0, cap = 64;
-	int *list = malloc(sizeof(*list) * (size_t)cap);
+	int nr = 0, *list = NULL;
+	uint32_t cap = 0;
 
-	while (list && *text >= '0' && *text <= '9') {
+	while (*text >= '0' && *text <= '9') {
 		char *end;
 		long first = strtol(text, &end, 10), last = first;
 
@@ -791,22 +792,14 @@ static int parse_list(const char *text, int **out)
 		if (last < first || last >= 1 << 16)
 			break;
 		for (; first <= last; first++) {
-			if (nr == cap) {
-				int *more = realloc(list, sizeof(*list) * (size_t)cap * 2);
-
-				if (!more) {
-					free(list);
-					return -ENOMEM;
-				}
-				list = more;
-				cap *= 2;
+			if (!pev_list_reserve(&list, &cap, (uint64_t)nr + 1, sizeof(*list))) {
+				free(list);
+				return -ENOMEM;
 			}
 			list[nr++] = (int)first;
 		}
 		text = *end == ',' ? end + 1 : end;
 	}
-	if (!list)
-		return -ENOMEM;
 	if (nr == 0) {
 		free(list);
 		return -EBADMSG;

@@ -12,10 +12,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+
+#include "base/pipeline.h"
 
 #define KEPT_MAX ((size_t)4 << 20)  /* bytes of kept records per reader, between two rounds */
 #define EVENTS_PER_WAIT 64
@@ -162,11 +163,10 @@ static void *run_reader(void *ctx)
 	return NULL;
 }
 
-/* Lets the reader's poll set have the rings; signals stay with this thread. */
+/* Lets the reader's poll set have the rings. */
 static int start_thread(struct reader *reader)
 {
 	struct pev_session *s = reader->s;
-	sigset_t all, before;
 	int rc;
 
 	reader->epfd = rc = s->sys->epoll_create(s->sys->ctx);
@@ -182,10 +182,7 @@ static int start_thread(struct reader *reader)
 		return rc;
 	for (uint32_t i = reader->first; i < s->nr_rings; i += reader->step)
 		pev_session_move_ring(s, i, reader->epfd);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = -pthread_create(&reader->thread, NULL, run_reader, reader);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	rc = pev_thread_start(&reader->thread, run_reader, reader);
 	reader->has_thread = rc == 0;
 	return rc;
 }

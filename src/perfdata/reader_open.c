@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "perfdata/record_stream.h"
 
 #define NATIVE_BIG (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
@@ -357,7 +358,7 @@ static int read_ahead(struct pev_reader *reader)
 	while (!reader->inputs.main.done && type != PEV_USER_FINISHED_INIT &&
 	       reader->nr_ahead < AHEAD_MAX) {
 		struct pev_reader_batch *batch = &reader->own_batch;
-		struct pev_reader_ahead *ahead = reader->ahead;
+		struct pev_reader_ahead *ahead;
 		struct pev_piece piece;
 
 		type = pev_blocks_peek_type(&reader->inputs.main);
@@ -368,15 +369,11 @@ static int read_ahead(struct pev_reader *reader)
 			break;
 		if (pev_blocks_next_record(&reader->inputs.main, &piece) <= 0)
 			break;
-		if (reader->nr_ahead == cap) {
-			cap = cap ? 2 * cap : 32;
-			ahead = realloc(ahead, sizeof(*ahead) * cap);
-			if (!ahead)
-				return -ENOMEM;
-			reader->ahead = ahead;
-		}
-		pev_reader_return_tool_record(reader, &piece, &ahead[reader->nr_ahead].record);
-		ahead[reader->nr_ahead++].block = batch->held[--batch->nr_held].block;
+		if (!pev_list_reserve(&reader->ahead, &cap, reader->nr_ahead + 1, sizeof(*ahead)))
+			return -ENOMEM;
+		ahead = &reader->ahead[reader->nr_ahead++];
+		pev_reader_return_tool_record(reader, &piece, &ahead->record);
+		ahead->block = batch->held[--batch->nr_held].block;
 	}
 	return 0;
 }

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 #define ITEMS_MIN 1024
-#define RUNS_MIN 16
 
 void pev_reorder_free(struct pev_reorder *window)
 {
@@ -46,26 +47,19 @@ static void compact_runs(struct pev_reorder *window)
 
 static int grow_items(struct pev_reorder *window)
 {
-	uint32_t cap = window->cap_items ? 2 * window->cap_items : ITEMS_MIN;
-	struct pev_reorder_item *items = realloc(window->items, sizeof(*items) * cap);
+	uint64_t nr = window->cap_items ? window->cap_items + UINT64_C(1) : ITEMS_MIN;
 
-	if (!items)
-		return -ENOMEM;
-	window->items = items;
-	window->cap_items = cap;
-	return 0;
+	return pev_list_reserve(&window->items, &window->cap_items, nr, sizeof(*window->items))
+		       ? 0
+		       : -ENOMEM;
 }
 
 static int grow_runs(struct pev_reorder *window)
 {
-	uint32_t cap = window->cap_runs ? 2 * window->cap_runs : RUNS_MIN;
-	struct pev_reorder_run *runs = realloc(window->runs, sizeof(*runs) * cap);
-
-	if (!runs)
+	if (!pev_list_reserve(&window->runs, &window->cap_runs, window->cap_runs + UINT64_C(1),
+			      sizeof(*window->runs)))
 		return -ENOMEM;
-	window->runs = runs;
-	window->cap_runs = cap;
-	return pev_merge_reserve(&window->merge, cap);
+	return pev_merge_reserve(&window->merge, window->cap_runs);
 }
 
 /* Makes room for one more item and one more run; compacts before it allocates. */

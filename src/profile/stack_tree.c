@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 enum {
 	NODE_BYTES = 48,     /* of a node and its place in the hash table, half of them in use */
 	FRAME_BYTES = 64,    /* the same of a frame, without its key */
@@ -22,16 +24,9 @@ enum { NAMED = 1, FOR_ONE_STACK = 2, IN_LIST = 4, NAME_SHIFT = 3 };
 
 /* ---- tables ---- */
 
-static bool grow(void **list, uint32_t *cap, size_t each)
+static bool grow(void *list, uint32_t *cap, size_t each)
 {
-	uint32_t more = *cap ? *cap * 2 : FIRST;
-	void *grown = more <= INDEX_MAX ? realloc(*list, each * more) : NULL;
-
-	if (!grown)
-		return false;
-	*list = grown;
-	*cap = more;
-	return true;
+	return *cap < INDEX_MAX && pev_list_reserve(list, cap, *cap + 1, each);
 }
 
 static uint32_t hash_key(const char *key, size_t len)
@@ -99,7 +94,7 @@ static bool grow_frames(struct pev_stack_tree *tree)
 {
 	uint32_t mask = 4 * tree->cap_frames - 1, *slots = calloc(mask + 1, sizeof(*slots));
 
-	if (!slots || !grow((void **)&tree->frames, &tree->cap_frames, sizeof(*tree->frames))) {
+	if (!slots || !grow(&tree->frames, &tree->cap_frames, sizeof(*tree->frames))) {
 		free(slots);
 		return false;
 	}
@@ -107,23 +102,6 @@ static bool grow_frames(struct pev_stack_tree *tree)
 		put(slots, mask, tree->frames[id].hash, id);
 	free(tree->frame_slots);
 	tree->frame_slots = slots;
-	return true;
-}
-
-static bool grow_keys(struct pev_stack_tree *tree, size_t len)
-{
-	size_t cap = tree->keys_cap ? tree->keys_cap : 4096;
-	char *keys;
-
-	while (cap < tree->keys_len + len)
-		cap *= 2;
-	if (cap == tree->keys_cap)
-		return true;
-	keys = cap <= UINT32_MAX ? realloc(tree->keys, cap) : NULL;
-	if (!keys)
-		return false;
-	tree->keys = keys;
-	tree->keys_cap = cap;
 	return true;
 }
 
@@ -143,7 +121,7 @@ int pev_stack_tree_intern(struct pev_stack_tree *tree, const char *key, size_t l
 	*id = 0;
 	if (tree->full)
 		return 0;
-	if (!grow_keys(tree, len + 1) ||
+	if (!pev_list_reserve(&tree->keys, &tree->keys_cap, tree->keys_len + len + 1, 1) ||
 	    (tree->nr_frames + 1 == tree->cap_frames && !grow_frames(tree)))
 		return -ENOMEM;
 	tree->room -= FRAME_BYTES + 2 * (int64_t)len;
@@ -163,7 +141,7 @@ static bool grow_nodes(struct pev_stack_tree *tree)
 {
 	uint32_t mask = 4 * tree->cap_nodes - 1, *slots = calloc(mask + 1, sizeof(*slots));
 
-	if (!slots || !grow((void **)&tree->nodes, &tree->cap_nodes, sizeof(*tree->nodes))) {
+	if (!slots || !grow(&tree->nodes, &tree->cap_nodes, sizeof(*tree->nodes))) {
 		free(slots);
 		return false;
 	}
@@ -264,7 +242,7 @@ int pev_stack_tree_add(struct pev_stack_tree *tree, uint32_t node,
 
 	if (!at->row) {
 		if (tree->nr_rows + 1 >= tree->cap_rows &&
-		    !grow((void **)&tree->values, &tree->cap_rows, each))
+		    !grow(&tree->values, &tree->cap_rows, each))
 			return -ENOMEM;
 		at->row = ++tree->nr_rows;
 		memset(pev_stack_tree_values(tree, node), 0, each);
@@ -307,7 +285,7 @@ static int64_t add_list(struct pev_stack_tree *tree, const uint32_t *frames, uin
 	uint32_t place = tree->nr_lists;
 
 	while (tree->cap_lists - place <= nr)
-		if (!grow((void **)&tree->lists, &tree->cap_lists, sizeof(*tree->lists)))
+		if (!grow(&tree->lists, &tree->cap_lists, sizeof(*tree->lists)))
 			return -ENOMEM;
 	tree->lists[place] = nr;
 	memcpy(&tree->lists[place + 1], frames, sizeof(*frames) * nr);
@@ -322,7 +300,7 @@ int pev_stack_tree_name(struct pev_stack_tree *tree, uint32_t id, const uint32_t
 	int64_t place;
 
 	while (id >= tree->cap_names)
-		if (!grow((void **)&tree->names, &tree->cap_names, sizeof(*tree->names)))
+		if (!grow(&tree->names, &tree->cap_names, sizeof(*tree->names)))
 			return -ENOMEM;
 	if (before < tree->cap_names)
 		memset(tree->names + before, 0, sizeof(*tree->names) * (tree->cap_names - before));

@@ -46,7 +46,8 @@ struct pev_tree_function {
 
 struct pev_stack_tree {
 	char *keys;              /* of the frames: name, module, file, line, "k", "i", by zeros */
-	size_t keys_len, keys_cap;
+	size_t keys_len;
+	uint32_t keys_cap;
 	struct pev_tree_frame *frames;   /* by id, from 1 */
 	uint32_t nr_frames, cap_frames;
 	uint32_t *frame_slots;   /* hash table, twice as large as frames; 0: free */

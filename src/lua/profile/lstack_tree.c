@@ -268,15 +268,14 @@ static uint32_t intern_function(const struct namer *namer, const struct function
 	return id;
 }
 
-/* Keeps the perfev.symtab on top for the other frames of a file. */
+/* Keeps the perfev.symtab on top for the other frames of a file; an older one may be closed. */
 static void keep_symbols(const struct namer *namer, const struct pev_dso *dso)
 {
 	struct pev_stack_tree *tree = &namer->self->tree;
 	lua_State *L = namer->L;
-	const lua_Unsigned file = lua_rawlen(L, namer->symbols) + 1;
+	const uint32_t known = pev_stack_tree_function(tree, dso, START_OF_FILE);
+	const lua_Unsigned file = known ? known : lua_rawlen(L, namer->symbols) + 1;
 
-	if (pev_stack_tree_function(tree, dso, START_OF_FILE))
-		return;
 	luaL_checkudata(L, -1, L_SYMTAB_TYPENAME);
 	lua_pushvalue(L, -1);
 	lua_rawseti(L, namer->symbols, (lua_Integer)file);
