@@ -391,6 +391,8 @@ local function say_summary(why)
     for _, line in ipairs(message.summary_lines(totals, native.cpu_time(), run.opts.input)) do message.say(line) end
     local beyond = message.beyond_memory(totals, memory_shortage.stacks)
     if beyond then message.say(beyond) end
+    local unknown = message.unknown_tasks(totals)
+    if unknown then message.say(unknown) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
     if gone then message.say(gone) end
     if s.hint then message.say(s.hint) end

@@ -1,6 +1,7 @@
 -- A watched process determines the number of stacks and keys, and max_bytes limits their memory: those that do not fit
 -- are counted as (other), and no value is lost.
 
+local elf = require "spec.support.elf"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"

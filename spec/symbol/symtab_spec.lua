@@ -21,12 +21,30 @@ describe("a file's functions", function()
   it("are found by address, up to their size", function()
     local file = elf.file { functions = { { "one", 0x1000, 0x20 }, { "two", 0x1020, 8 } } }
     assert.same({ false, "one", "one", "two", false }, names_at(file, 0xfff, 0x1000, 0x101f, 0x1020, 0x1028))
-    assert.same({ "one", 0x1000 }, { symtab.read(file):find(0x1008) })
+    assert.same({ "one", 0x1000, 0x20 }, { symtab.read(file):find(0x1008) })
   end)
 
   it("extend to the next function if their size is unknown", function()
     local file = elf.file { functions = { { "start", 0x1000, 0 }, { "next", 0x1100, 8 }, { "last", 0x1200, 0 } } }
     assert.same({ "start", "next", false, "last", false }, names_at(file, 0x10ff, 0x1107, 0x1108, 0x1fff, 0x2200))
+  end)
+
+  it("of 1 GiB or more extend at least to the next function", function()
+    local file = elf.file { functions = { { "huge", 0x1000, 1 << 40 }, { "after", 0x80000000, 8 } } }
+    assert.same({ "huge", "huge", "after", false }, names_at(file, 0x1000, 0x7fffffff, 0x80000007, 0x80000008))
+    assert.equal("huge", names_at(elf.file { functions = { { "huge", 0x1000, 1 << 40 } } }, 1 << 39)[1])
+  end)
+
+  it("have no name beyond the end of a cut or missing string table", function()
+    local file = elf.file { functions = { { "first", 0x1000, 8 }, { "second", 0x2000, 8 } } }
+    local strings = file:find("\0first\0second\0", 1, true)
+    local len = string.pack("<I8", 14)
+    local size = file:find(string.pack("<I8", strings - 1) .. len, 1, true) + 8
+    local function with_size(n) return file:sub(1, size - 1) .. string.pack("<I8", n) .. file:sub(size + 8) end
+    assert.same({ "first", "second" }, names_at(with_size(14), 0x1000, 0x2000))
+    assert.same({ "first", "sec" }, names_at(with_size(10), 0x1000, 0x2000))
+    assert.same({ "first", false }, names_at(with_size(7), 0x1000, 0x2000))
+    assert.same({ false, false }, names_at(with_size(0), 0x1000, 0x2000))
   end)
 
   it("do not include absolute symbols, such as the names of versions", function()
@@ -101,21 +119,26 @@ describe("a debug file", function()
   end)
 
   it("is found by the name in the program, beside it or below /usr/lib/debug", function()
-    local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
+    local linked = elf.file { debuglink = { "prog.debug", core.crc32(plain) } }
     for _, folder in ipairs { "/opt/bin/", "/opt/bin/.debug/", "/usr/lib/debug/opt/bin/" } do
       assert.equal("hidden", found(linked, { [folder .. "prog.debug"] = plain }))
     end
   end)
 
+  it("has a build-id that is read without its symbols; other files have none", function()
+    assert.equal(BUILD_ID, symtab.build_id(full))
+    for _, bytes in ipairs { plain, "", "#!/bin/sh\n" } do assert.is_nil(symtab.build_id(bytes)) end
+  end)
+
   it("of another build, by build-id or checksum, is not used", function()
-    local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
+    local linked = elf.file { debuglink = { "prog.debug", core.crc32(plain) } }
     assert.is_nil(found(linked, { ["/opt/bin/prog.debug"] = plain .. "\0" }))
     local other = elf.file { functions = { { "wrong", 0x1000, 8 } }, build_id = ("x"):rep(20) }
     assert.is_nil(found(stripped, { ["/usr/lib/debug/.build-id/ab/cd" .. ("abcd"):rep(9) .. ".debug"] = other }))
   end)
 
   it("and its program are only looked for below symfs if that is set", function()
-    local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
+    local linked = elf.file { debuglink = { "prog.debug", core.crc32(plain) } }
     finally(function() perfev.symbol.symfs(nil) end)
     perfev.symbol.symfs "/target/"
     assert.is_nil(found(linked, { ["/opt/bin/prog.debug"] = plain }))
@@ -135,7 +158,7 @@ describe("a debug file", function()
   -- fields.
   local function planted(stat)
     local k, said, by_fd = sim.new(), {}, {}
-    k.files["/opt/bin/prog"] = elf.file { debuglink = { "a b", symtab.crc(plain) } }
+    k.files["/opt/bin/prog"] = elf.file { debuglink = { "a b", core.crc32(plain) } }
     k.files["/opt/bin/.debug/a b"] = plain
     local open, fstat = k.hooks.open, k.hooks.fstat
     k.hooks.open = function(path, flags)

@@ -35,5 +35,10 @@ int pev_file_image_open(struct pev_file_image *image, const struct pev_sys *sys,
 			size_t len);
 void pev_file_image_close(struct pev_file_image *image);
 
+/* Loads all and returns its checksum, the CRC-32 of gzip and .gnu_debuglink. */
+uint32_t pev_file_image_crc(struct pev_file_image *image);
+
 /* Loads len bytes at an offset. Bytes that the file lacks, or that cannot be read, stay 0. */
 void pev_file_image_load(struct pev_file_image *image, uint64_t offset, uint64_t len);
+/* Copies such bytes, without loading them. */
+void pev_file_image_copy(const struct pev_file_image *image, uint64_t offset, size_t len, void *to);

@@ -1,9 +1,9 @@
 /*
- * memory_budget.h - limits the bytes that the stacks and keys of one session take together.
+ * memory_budget.h - limits the bytes that the tasks, stacks and keys of one session take together.
  *
- * A watched process determines the number of stacks and keys. Each table of stacks or keys
- * borrows the session's budget, asks it before each allocation, and counts an entry that does
- * not fit as (other).
+ * A watched process determines the number of tasks, stacks and keys. Each table of them borrows
+ * the session's budget, asks it before each allocation, and counts a stack or key that does not
+ * fit as (other). A task that does not fit is unknown.
  */
 #pragma once
 
@@ -14,12 +14,19 @@ struct pev_budget {
 	uint64_t limit, used; /* bytes */
 	uint64_t refused;     /* number of stacks and keys that did not fit */
 	uint64_t failed;      /* number of failed allocations */
+	uint64_t tasks;       /* number of records about tasks that did not fit */
 };
 
 /* True if bytes more fit. A NULL budget has no limit. */
 static inline bool pev_budget_fits(const struct pev_budget *budget, uint64_t bytes)
 {
 	return !budget || (budget->used <= budget->limit && bytes <= budget->limit - budget->used);
+}
+
+/* The same for tasks and stacks: a quarter of the budget is left for the keys of aggregators. */
+static inline bool pev_budget_has_room(const struct pev_budget *budget, uint64_t bytes)
+{
+	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
 }
 
 static inline void pev_budget_use(struct pev_budget *budget, uint64_t bytes)

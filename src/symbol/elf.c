@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
+
 enum {
 	SECTIONS_MAX = 1 << 16,
 	SEGMENTS_MAX = 1 << 12,
@@ -150,14 +152,14 @@ static bool is_table(uint32_t type)
 bool pev_elf_find_section(const struct pev_elf *elf, uint32_t type, const char *name,
 			  struct pev_elf_section *section)
 {
-	section->handle = NULL;
+	*section = (struct pev_elf_section){ .handle = NULL };
 	while (pev_elf_next_section(elf, section)) {
 		if ((type != SHT_NULL && section->header.sh_type != type) ||
 		    (name && strcmp(section->name, name) != 0))
 			continue;
 		if (is_table(section->header.sh_type)) {
 			load_section(elf, section->handle);
-			load_section(elf, elf_getscn(elf->elf, section->header.sh_link));
+			section->data = elf_getdata(section->handle, NULL);
 		}
 		return true;
 	}
@@ -186,28 +188,53 @@ const unsigned char *pev_elf_inflate_section(const struct pev_elf_section *secti
 	return pev_elf_section_bytes(section, len);
 }
 
-bool pev_elf_symbol_at(const struct pev_elf *elf, const struct pev_elf_section *section, int n,
-		       GElf_Sym *symbol, const char **name)
+bool pev_elf_symbol_at(struct pev_elf_section *section, int n, GElf_Sym *symbol, const char **name)
 {
-	if (!gelf_getsym(elf_getdata(section->handle, NULL), n, symbol))
+	const struct pev_elf *elf = section->elf;
+
+	if (!gelf_getsym(section->data, n, symbol))
 		return false;
-	*name = elf_strptr(elf->elf, section->header.sh_link, symbol->st_name);
-	if (!*name)
-		*name = "";
 	/* The lowest bit marks a function in Thumb code (ELF for the Arm architecture). */
 	if (elf->header.e_machine == EM_ARM && GELF_ST_TYPE(symbol->st_info) == STT_FUNC)
 		symbol->st_value &= ~UINT64_C(1);
+	if (!name)
+		return true;
+	if (!section->has_names)
+		load_section(elf, elf_getscn(elf->elf, section->header.sh_link));
+	section->has_names = true;
+	*name = elf_strptr(elf->elf, section->header.sh_link, symbol->st_name);
+	if (!*name)
+		*name = "";
+	return true;
+}
+
+bool pev_elf_append_names(const struct pev_elf_section *section, char **names, uint32_t *cap,
+			  size_t *len)
+{
+	const struct pev_file_image *image = section->elf->image;
+	Elf_Scn *strings = elf_getscn(section->elf->elf, section->header.sh_link);
+	GElf_Shdr header = { 0 };
+	uint64_t size = 0;
+
+	if (strings && gelf_getshdr(strings, &header) && header.sh_type == SHT_STRTAB &&
+	    header.sh_offset < image->len)
+		size = image->len - header.sh_offset;
+	size = header.sh_size < size ? header.sh_size : size;
+	if (!pev_list_reserve(names, cap, *len + size + 1, 1))
+		return false;
+	pev_file_image_copy(image, header.sh_offset, (size_t)size, *names + *len);
+	*len += (size_t)size + 1;
+	(*names)[*len - 1] = '\0';
 	return true;
 }
 
 bool pev_elf_relocation_at(const struct pev_elf_section *section, int n, GElf_Rela *relocation)
 {
-	Elf_Data *data = elf_getdata(section->handle, NULL);
 	GElf_Rel rel;
 
 	if (section->header.sh_type == SHT_RELA)
-		return gelf_getrela(data, n, relocation);
-	if (!gelf_getrel(data, n, &rel))
+		return gelf_getrela(section->data, n, relocation);
+	if (!gelf_getrel(section->data, n, &rel))
 		return false;
 	*relocation = (GElf_Rela){ rel.r_offset, rel.r_info, 0 };
 	return true;

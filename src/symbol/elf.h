@@ -44,6 +44,8 @@ struct pev_elf_section {
 	Elf_Scn *handle;
 	GElf_Shdr header;
 	const char *name;       /* "" if it cannot be read */
+	Elf_Data *data;         /* of a table of symbols or relocations; NULL: cannot be read */
+	bool has_names;         /* the names of its symbols are loaded */
 };
 
 /* Steps to the next section. Returns false at the end. */
@@ -59,9 +61,15 @@ const unsigned char *pev_elf_section_bytes(const struct pev_elf_section *section
 /* The same, decompressed. Returns NULL as well if that takes more than 64 MiB. */
 const unsigned char *pev_elf_inflate_section(const struct pev_elf_section *section, size_t *len);
 
-/* Reads the n-th symbol. Returns false past the end. *name is "" if it cannot be read. */
-bool pev_elf_symbol_at(const struct pev_elf *elf, const struct pev_elf_section *section, int n,
-		       GElf_Sym *symbol, const char **name);
+/*
+ * Reads the n-th symbol. Returns false past the end. *name is "" if it cannot be read; if name is
+ * NULL, the names are not loaded.
+ */
+bool pev_elf_symbol_at(struct pev_elf_section *section, int n, GElf_Sym *symbol,
+		       const char **name);
+/* Appends the names of a table's symbols, at their st_name, and a zero. False: no memory. */
+bool pev_elf_append_names(const struct pev_elf_section *section, char **names, uint32_t *cap,
+			  size_t *len);
 /* Reads the n-th relocation; the addend is 0 in SHT_REL. Returns false past the end. */
 bool pev_elf_relocation_at(const struct pev_elf_section *section, int n, GElf_Rela *relocation);
 

@@ -103,7 +103,7 @@ int pev_elf_find_symbol(const struct pev_elf *elf, const char *name, struct pev_
 	for (int t = 0; t < 2 && !best->name; t++) {
 		if (!pev_elf_find_section(elf, tables[t], NULL, &section))
 			continue;
-		for (int n = 0; pev_elf_symbol_at(elf, &section, n, &symbol, &found); n++) {
+		for (int n = 0; pev_elf_symbol_at(&section, n, &symbol, &found); n++) {
 			bool is_old;
 
 			if (!is_defined(&symbol, found) || !has_name(found, name))
@@ -126,7 +126,7 @@ const char *pev_elf_nearest_symbol(const struct pev_elf *elf, const char *name)
 	for (int t = 0; names && t < 2; t++) {
 		if (!pev_elf_find_section(elf, tables[t], NULL, &section))
 			continue;
-		for (int n = 0; pev_elf_symbol_at(elf, &section, n, &symbol, &found); n++)
+		for (int n = 0; pev_elf_symbol_at(&section, n, &symbol, &found); n++)
 			if (nr < NAMES_MAX && is_defined(&symbol, found))
 				names[nr++] = found;
 	}

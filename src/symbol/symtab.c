@@ -23,15 +23,18 @@ enum {
 	LZMA_MEMORY = 128 << 20,
 	NESTED_MAX = 64,            /* how far back a symbol that contains an address is searched */
 };
-#define NAMES_MAX UINT32_MAX
+#define LEN_MAX ((1u << 29) - 1)
 #define SORT_BITS 11 /* of addresses, at once */
 #define SORT_MASK ((1u << SORT_BITS) - 1)
 
+/* Of two symbols at one address, the one with the higher rank is shown. */
+enum { RANK_GLOBAL = 1, RANK_STRONG = 2, RANK_SIZED = 4, RANK_ALL = 7 };
+
 struct symbol {
-	uint64_t start, end;        /* end: without a size its section's; start if unknown */
+	uint64_t start;
 	uint32_t name;              /* offset in names */
-	uint8_t bind;
-	bool sized;
+	uint32_t len : 29;          /* bytes; LEN_MAX: up to the next symbol, at least */
+	uint32_t rank : 3;          /* bits of RANK_ */
 };
 
 struct pev_symtab {
@@ -40,14 +43,15 @@ struct pev_symtab {
 	struct symbol *symbols;
 	size_t nr;
 	uint32_t cap, names_cap;
-	char *names;
+	char *names;                /* whole string tables of files, and the names of stubs */
 	size_t names_len;
-	bool sorted;                /* one name for an address, ends are known */
+	bool sorted;                /* one name for an address, all lengths are known */
 	bool symtab, minidebug, debug_info;
 	unsigned char build_id[64];
 	uint32_t build_id_len;
 	char *debuglink;
 	uint32_t debuglink_crc;
+	uint32_t machine;
 };
 
 /* ---- facts ---- */
@@ -91,6 +95,7 @@ static void read_facts(struct pev_symtab *table, const struct pev_elf *elf)
 
 	read_build_id(table, elf);
 	read_debuglink(table, elf);
+	table->machine = elf->header.e_machine;
 	if (pev_elf_find_section(elf, SHT_PROGBITS, ".debug_info", &section) ||
 	    pev_elf_find_section(elf, SHT_PROGBITS, ".zdebug_info", &section))
 		table->debug_info = true;
@@ -98,29 +103,33 @@ static void read_facts(struct pev_symtab *table, const struct pev_elf *elf)
 
 /* ---- symbols ---- */
 
-static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, uint8_t bind,
-		      const char *name, const char *suffix)
+static uint32_t clip_len(uint64_t len)
 {
-	size_t len = strlen(name), more = strlen(suffix);
+	return len < LEN_MAX ? (uint32_t)len : LEN_MAX;
+}
 
-	if (table->names_len + len + more + 1 > NAMES_MAX ||
-	    !pev_list_reserve(&table->symbols, &table->cap, table->nr + 1,
-			      sizeof(*table->symbols)) ||
-	    !pev_list_reserve(&table->names, &table->names_cap, table->names_len + len + more + 1,
-			      1))
+static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t len, uint32_t rank,
+		      size_t name)
+{
+	if (!pev_list_reserve(&table->symbols, &table->cap, table->nr + 1,
+			      sizeof(*table->symbols)))
 		return -ENOMEM;
 	table->symbols[table->nr++] = (struct symbol){
 		.start = start,
-		.end = size > UINT64_MAX - start ? UINT64_MAX : start + size,
-		.name = (uint32_t)table->names_len,
-		.bind = bind,
-		.sized = size > 0,
+		.name = (uint32_t)name,
+		.len = clip_len(len) & LEN_MAX,
+		.rank = rank & RANK_ALL,
 	};
-	memcpy(table->names + table->names_len, name, len);
-	memcpy(table->names + table->names_len + len, suffix, more + 1);
-	table->names_len += len + more + 1;
 	table->sorted = false;
 	return 0;
+}
+
+static uint32_t rank_symbol(const GElf_Sym *symbol)
+{
+	const int bind = GELF_ST_BIND(symbol->st_info);
+
+	return (symbol->st_size ? RANK_SIZED : 0) | (bind != STB_WEAK ? RANK_STRONG : 0) |
+	       (bind == STB_GLOBAL ? RANK_GLOBAL : 0);
 }
 
 /* elf_sym__filter(), elf_sym__is_label(); SHN_ABS: a number, such as a version's */
@@ -138,34 +147,38 @@ static bool is_shown(const GElf_Sym *symbol, const char *name)
 	       name[0] != '$';
 }
 
-/* Returns the end of the section that the symbol is in, or the symbol's address if none. */
-static uint64_t find_section_end(const struct pev_elf *elf, const GElf_Sym *symbol)
+/* Returns the bytes of a symbol: without a size, up to the end of its section; 0: unknown. */
+static uint64_t find_len(const struct pev_elf *elf, const GElf_Sym *symbol)
 {
-	Elf_Scn *section = elf_getscn(elf->elf, symbol->st_shndx);
+	Elf_Scn *section;
 	GElf_Shdr header;
 
+	if (symbol->st_size)
+		return symbol->st_size;
+	section = elf_getscn(elf->elf, symbol->st_shndx);
 	if (!section || !gelf_getshdr(section, &header) || symbol->st_value < header.sh_addr ||
 	    symbol->st_value - header.sh_addr >= header.sh_size)
-		return symbol->st_value;
-	return header.sh_addr + header.sh_size;
+		return 0;
+	return header.sh_size - (symbol->st_value - header.sh_addr);
 }
 
-static int add_table(struct pev_symtab *table, const struct pev_elf *elf,
-		     const struct pev_elf_section *section)
+/* The string table of the file becomes part of the names: no name is copied by itself. */
+static int add_table(struct pev_symtab *table, struct pev_elf_section *section)
 {
-	const char *name;
+	const size_t base = table->names_len;
+	int rc = 0;
 	GElf_Sym symbol;
 
-	for (int n = 0; pev_elf_symbol_at(elf, section, n, &symbol, &name); n++) {
-		if (!is_shown(&symbol, name))
-			continue;
-		if (add_symbol(table, symbol.st_value, symbol.st_size,
-			       GELF_ST_BIND(symbol.st_info), name, "") < 0)
-			return -ENOMEM;
-		if (symbol.st_size == 0)
-			table->symbols[table->nr - 1].end = find_section_end(elf, &symbol);
+	if (!pev_elf_append_names(section, &table->names, &table->names_cap, &table->names_len))
+		return -ENOMEM;
+	for (int n = 0; rc == 0 && pev_elf_symbol_at(section, n, &symbol, NULL); n++) {
+		if (symbol.st_name < table->names_len - base &&
+		    is_shown(&symbol, table->names + base + symbol.st_name))
+			rc = add_symbol(table, symbol.st_value,
+					find_len(section->elf, &symbol),
+					rank_symbol(&symbol), base + symbol.st_name);
 	}
-	return 0;
+	return rc;
 }
 
 /* Adds .symtab and sets is_there, if the file has it. */
@@ -176,7 +189,108 @@ static int add_symtab(struct pev_symtab *table, const struct pev_elf *elf, bool 
 	if (!pev_elf_find_section(elf, SHT_SYMTAB, NULL, &section))
 		return 0;
 	*is_there = true;
-	return add_table(table, elf, &section);
+	return add_table(table, &section);
+}
+
+/* ---- order ---- */
+
+/* choose_best_symbol(): returns a negative number when a is the name to show. */
+static int compare_names(const struct pev_symtab *table, const struct symbol *a,
+			 const struct symbol *b)
+{
+	const char *x = table->names + a->name, *y = table->names + b->name;
+	size_t x_len = strlen(x), y_len = strlen(y);
+
+	if (a->rank != b->rank)
+		return a->rank > b->rank ? -1 : 1;
+	if (strspn(x, "_") != strspn(y, "_"))
+		return strspn(x, "_") < strspn(y, "_") ? -1 : 1;
+	if (x_len != y_len)
+		return x_len > y_len ? -1 : 1;
+	return strcmp(x, y);
+}
+
+/* Sorts into another list by some bits of the addresses, less the lowest one, from bit shift on. */
+static void sort_by_bits(const struct symbol *from, struct symbol *to, size_t nr, uint64_t base,
+			 uint32_t shift)
+{
+	size_t at[1 << SORT_BITS] = { 0 }, sum = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		at[(from[i].start - base) >> shift & SORT_MASK]++;
+	for (size_t digit = 0; digit <= SORT_MASK; digit++) {
+		const size_t count = at[digit];
+
+		at[digit] = sum;
+		sum += count;
+	}
+	for (size_t i = 0; i < nr; i++)
+		to[at[(from[i].start - base) >> shift & SORT_MASK]++] = from[i];
+}
+
+/* False: no memory. */
+static bool sort_by_start(struct pev_symtab *table)
+{
+	struct symbol *from = table->symbols, *to;
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < table->nr; i++) {
+		low = from[i].start < low ? from[i].start : low;
+		high = from[i].start > high ? from[i].start : high;
+	}
+	if (table->nr < 2 || low == high)
+		return true;
+	to = malloc(sizeof(*to) * table->nr);
+	if (!to)
+		return false;
+	for (uint32_t shift = 0; shift < 64 && (high - low) >> shift; shift += SORT_BITS) {
+		struct symbol *sorted = to;
+
+		sort_by_bits(from, to, table->nr, low, shift);
+		to = from;
+		from = sorted;
+	}
+	table->symbols = from;
+	table->cap = (uint32_t)table->nr; /* at least */
+	free(to);
+	return true;
+}
+
+/* Returns the length of a symbol without a size, or without a known section (0). */
+static uint32_t guess_len(const struct symbol *symbol, const struct symbol *next)
+{
+	const uint32_t most = next ? clip_len(next->start - symbol->start) : LEN_MAX;
+
+	if (symbol->len)
+		return symbol->len < most ? symbol->len : most;
+	return next ? most : 4096;
+}
+
+/* Sorts by address, keeps one name for each, and ends those that have no size. False: no memory. */
+static bool sort_symbols(struct pev_symtab *table)
+{
+	struct symbol *symbols;
+	size_t nr = 0;
+
+	if (table->sorted)
+		return true;
+	if (!sort_by_start(table))
+		return false;
+	symbols = table->symbols;
+	for (size_t i = 0; i < table->nr; i++) {
+		if (nr == 0 || symbols[nr - 1].start != symbols[i].start)
+			symbols[nr++] = symbols[i];
+		else if (compare_names(table, &symbols[i], &symbols[nr - 1]) < 0)
+			symbols[nr - 1] = symbols[i];
+	}
+	table->nr = nr;
+	for (size_t i = 0; i < nr; i++)
+		if (!(symbols[i].rank & RANK_SIZED))
+			symbols[i].len =
+				guess_len(&symbols[i], i + 1 < nr ? &symbols[i + 1] : NULL) &
+				LEN_MAX;
+	table->sorted = true;
+	return true;
 }
 
 /* ---- the procedure linkage table ---- */
@@ -244,7 +358,8 @@ static bool find_stubs(const struct pev_elf *elf, struct plt *plt, uint64_t nr, 
 static char *name_chooser(struct pev_symtab *table, uint64_t chooser)
 {
 	uint64_t start;
-	const char *name = pev_symtab_find(table, chooser, &start);
+	const char *name =
+		sort_symbols(table) ? pev_symtab_find(table, chooser, &start) : NULL;
 	char text[32];
 
 	snprintf(text, sizeof(text), "*ABS*+0x%" PRIx64, chooser);
@@ -266,7 +381,7 @@ static char *name_symbol(const struct pev_elf *elf, size_t n)
 	GElf_Sym symbol;
 
 	if (!n || n > INT32_MAX || !pev_elf_find_section(elf, SHT_DYNSYM, NULL, &dynsym) ||
-	    !pev_elf_symbol_at(elf, &dynsym, (int)n, &symbol, &name) || !*name)
+	    !pev_elf_symbol_at(&dynsym, (int)n, &symbol, &name) || !*name)
 		return NULL;
 	return strdup(name);
 }
@@ -310,6 +425,18 @@ static int read_slots(struct pev_symtab *table, const struct pev_elf *elf, const
 	return 0;
 }
 
+static int add_stub(struct pev_symtab *table, uint64_t start, uint64_t len, const char *name)
+{
+	const size_t size = strlen(name) + sizeof("@plt");
+	const size_t at = table->names_len;
+
+	if (!pev_list_reserve(&table->names, &table->names_cap, at + size, 1))
+		return -ENOMEM;
+	snprintf(table->names + at, size, "%s@plt", name);
+	table->names_len += size;
+	return add_symbol(table, start, len, RANK_ALL, at);
+}
+
 static int add_plt(struct pev_symtab *table, const struct pev_elf *elf)
 {
 	struct slot *slots = NULL;
@@ -324,8 +451,8 @@ static int add_plt(struct pev_symtab *table, const struct pev_elf *elf)
 	if (nr && find_stubs(elf, &plt, nr, &start))
 		for (size_t i = 0; i < nr && rc == 0; i++)
 			if (slots[i].name)
-				rc = add_symbol(table, start + i * plt.each, plt.each, STB_GLOBAL,
-						slots[i].name, "@plt");
+				rc = add_stub(table, start + i * plt.each, plt.each,
+					      slots[i].name);
 	for (size_t i = 0; i < nr; i++)
 		free(slots[i].name);
 	free(slots);
@@ -394,12 +521,12 @@ static int add_symbols(struct pev_symtab *table, const struct pev_elf *elf)
 	int rc = add_symtab(table, elf, &table->symtab);
 
 	if (rc == 0 && !table->symtab && pev_elf_find_section(elf, SHT_DYNSYM, NULL, &section))
-		rc = add_table(table, elf, &section);
+		rc = add_table(table, &section);
 	if (rc == 0 && !table->symtab)
 		rc = add_minidebug(table, elf);
 	if (rc == 0)
 		rc = add_plt(table, elf);
-	return rc;
+	return rc == 0 && !sort_symbols(table) ? -ENOMEM : rc;
 }
 
 int pev_symtab_open(struct pev_symtab **out, struct pev_file_image *image, struct pev_err *err)
@@ -451,6 +578,8 @@ int pev_symtab_add(struct pev_symtab *table, struct pev_file_image *image, struc
 	read_facts(table, elf);
 	/* The .dynsym and .plt of a debug file have no contents; those of the program are read. */
 	rc = add_symtab(table, elf, &table->symtab);
+	if (rc == 0 && !sort_symbols(table))
+		rc = -ENOMEM;
 	pev_elf_close(elf);
 	return rc < 0 ? pev_fail(err, rc, "no memory for its symbols") : 0;
 }
@@ -465,120 +594,18 @@ void pev_symtab_facts(const struct pev_symtab *table, struct pev_symtab_facts *f
 		.symtab = table->symtab,
 		.minidebug = table->minidebug,
 		.debug_info = table->debug_info,
+		.machine = table->machine,
 		.symbols = table->nr,
+		.bytes = table->nr * sizeof(*table->symbols) + table->names_len,
 	};
 }
 
 /* ---- look-up ---- */
 
-/* choose_best_symbol(): returns a negative number when a is the name to show. */
-static int compare_names(const struct pev_symtab *table, const struct symbol *a,
-			 const struct symbol *b)
+static const struct symbol *find_symbol(const struct pev_symtab *table, uint64_t address)
 {
-	const char *x = table->names + a->name, *y = table->names + b->name;
-	size_t x_len = strlen(x), y_len = strlen(y);
+	size_t low = 0, high = table->nr;
 
-	if (a->sized != b->sized)
-		return b->sized - a->sized;
-	if ((a->bind == STB_WEAK) != (b->bind == STB_WEAK))
-		return (a->bind == STB_WEAK) - (b->bind == STB_WEAK);
-	if ((a->bind == STB_GLOBAL) != (b->bind == STB_GLOBAL))
-		return (b->bind == STB_GLOBAL) - (a->bind == STB_GLOBAL);
-	if (strspn(x, "_") != strspn(y, "_"))
-		return strspn(x, "_") < strspn(y, "_") ? -1 : 1;
-	if (x_len != y_len)
-		return x_len > y_len ? -1 : 1;
-	return strcmp(x, y);
-}
-
-/* Sorts into another list by some bits of the addresses, less the lowest one, from bit shift on. */
-static void sort_by_bits(const struct symbol *from, struct symbol *to, size_t nr, uint64_t base,
-			 uint32_t shift)
-{
-	size_t at[1 << SORT_BITS] = { 0 }, sum = 0;
-
-	for (size_t i = 0; i < nr; i++)
-		at[(from[i].start - base) >> shift & SORT_MASK]++;
-	for (size_t digit = 0; digit <= SORT_MASK; digit++) {
-		const size_t count = at[digit];
-
-		at[digit] = sum;
-		sum += count;
-	}
-	for (size_t i = 0; i < nr; i++)
-		to[at[(from[i].start - base) >> shift & SORT_MASK]++] = from[i];
-}
-
-/* False: no memory. */
-static bool sort_by_start(struct pev_symtab *table)
-{
-	struct symbol *from = table->symbols, *to;
-	uint64_t low = UINT64_MAX, high = 0;
-
-	for (size_t i = 0; i < table->nr; i++) {
-		low = from[i].start < low ? from[i].start : low;
-		high = from[i].start > high ? from[i].start : high;
-	}
-	if (table->nr < 2 || low == high)
-		return true;
-	to = malloc(sizeof(*to) * table->cap);
-	if (!to)
-		return false;
-	for (uint32_t shift = 0; shift < 64 && (high - low) >> shift; shift += SORT_BITS) {
-		struct symbol *sorted = to;
-
-		sort_by_bits(from, to, table->nr, low, shift);
-		to = from;
-		from = sorted;
-	}
-	table->symbols = from;
-	free(to);
-	return true;
-}
-
-/* Returns the end of a symbol without a size: the next symbol, its section's end, or a guess. */
-static uint64_t guess_end(const struct symbol *symbol, const struct symbol *next)
-{
-	bool known = symbol->end > symbol->start;
-
-	if (next && (!known || next->start < symbol->end))
-		return next->start;
-	return known ? symbol->end : symbol->start + 4096;
-}
-
-/* Sorts by address, keeps one name for each, and ends those that have no size. False: no memory. */
-static bool sort_symbols(struct pev_symtab *table)
-{
-	struct symbol *symbols;
-	size_t nr = 0;
-
-	if (!sort_by_start(table))
-		return false;
-	symbols = table->symbols;
-	for (size_t i = 0; i < table->nr; i++) {
-		if (nr == 0 || symbols[nr - 1].start != symbols[i].start)
-			symbols[nr++] = symbols[i];
-		else if (compare_names(table, &symbols[i], &symbols[nr - 1]) < 0)
-			symbols[nr - 1] = symbols[i];
-	}
-	table->nr = nr;
-	for (size_t i = 0; i < nr; i++) {
-		struct symbol *symbol = &table->symbols[i];
-
-		if (!symbol->sized)
-			symbol->end = guess_end(symbol, i + 1 < nr ? symbol + 1 : NULL);
-	}
-	table->sorted = true;
-	return true;
-}
-
-const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start)
-{
-	size_t low = 0, high;
-
-	if (!table->sorted && !sort_symbols(table))
-		return NULL;
-	high = table->nr;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
@@ -590,12 +617,28 @@ const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t
 	for (size_t back = 0; back < NESTED_MAX && back < low; back++) {
 		const struct symbol *symbol = &table->symbols[low - 1 - back];
 
-		if (address < symbol->end) {
-			*start = symbol->start;
-			return table->names + symbol->name;
-		}
+		if (address - symbol->start < symbol->len ||
+		    (back == 0 && symbol->len == LEN_MAX))
+			return symbol;
 	}
 	return NULL;
+}
+
+const char *pev_symtab_find(const struct pev_symtab *table, uint64_t address, uint64_t *start)
+{
+	const struct symbol *symbol = find_symbol(table, address);
+
+	if (!symbol)
+		return NULL;
+	*start = symbol->start;
+	return table->names + symbol->name;
+}
+
+uint64_t pev_symtab_len(const struct pev_symtab *table, uint64_t address)
+{
+	const struct symbol *symbol = find_symbol(table, address);
+
+	return symbol ? symbol->len : 0;
 }
 
 uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset)
@@ -603,8 +646,8 @@ uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset)
 	return pev_elf_find_address(table->segments, table->nr_segments, offset);
 }
 
-bool pev_symtab_find_frame(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
-			   struct pev_symtab_place *place)
+bool pev_symtab_find_frame(const struct pev_symtab *table, uint64_t offset, bool returns,
+			   bool unwound, struct pev_symtab_place *place)
 {
 	const uint64_t address = pev_symtab_address(table, offset);
 
@@ -617,19 +660,4 @@ bool pev_symtab_find_frame(struct pev_symtab *table, uint64_t offset, bool retur
 		place->name = pev_symtab_find(table, place->call, &place->start);
 	}
 	return true;
-}
-
-uint32_t pev_symtab_crc(const void *bytes, size_t len)
-{
-	const unsigned char *p = bytes;
-	uint32_t table[256], crc = UINT32_MAX;
-
-	for (uint32_t i = 0; i < 256; i++) {
-		table[i] = i;
-		for (int bit = 0; bit < 8; bit++)
-			table[i] = table[i] >> 1 ^ (table[i] & 1 ? UINT32_C(0xedb88320) : 0);
-	}
-	for (size_t i = 0; i < len; i++)
-		crc = crc >> 8 ^ table[(crc ^ p[i]) & 0xff];
-	return ~crc;
 }

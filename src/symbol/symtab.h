@@ -1,10 +1,10 @@
 /*
  * symtab.h - finds the function at an address of a program or a library.
  *
- * The table is made from the bytes of the file, which it does not keep: .symtab, or .dynsym if
- * that was stripped; the table in .gnu_debugdata (MiniDebugInfo); the stubs of the PLT, named
- * after the functions they jump to; and the symbols of a separate debug file. The bytes may be
- * hostile.
+ * The table is made from .symtab, or .dynsym if that was stripped; the table in .gnu_debugdata
+ * (MiniDebugInfo); the stubs of the PLT, named after the functions they jump to; and the symbols
+ * of a separate debug file. It keeps the string tables of these files as they are, and 16 bytes
+ * for each symbol. The bytes may be hostile. Threads may find functions at once.
  */
 #pragma once
 
@@ -27,7 +27,9 @@ struct pev_symtab_facts {
 	bool symtab;             /* has .symtab: no other file has more names */
 	bool minidebug;          /* has .gnu_debugdata, which was read */
 	bool debug_info;         /* has .debug_info, for source_line.h */
+	uint32_t machine;        /* EM_..., for disassembler.h */
 	uint64_t symbols;
+	uint64_t bytes;          /* of memory that the symbols and names take */
 };
 
 /*
@@ -44,7 +46,9 @@ void pev_symtab_facts(const struct pev_symtab *table, struct pev_symtab_facts *f
 /* Returns the linker's address of a byte of the file that is mapped, or PEV_SYMTAB_NONE. */
 uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset);
 /* Returns the name of the symbol at an address, and its start; or NULL. Borrowed. */
-const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start);
+const char *pev_symtab_find(const struct pev_symtab *table, uint64_t address, uint64_t *start);
+/* Returns the length of that symbol in bytes, or 0. */
+uint64_t pev_symtab_len(const struct pev_symtab *table, uint64_t address);
 
 /* The function of a frame. */
 struct pev_symtab_place {
@@ -61,8 +65,5 @@ struct pev_symtab_place {
  * addresses. In a chain that was unwound by rules, every return address is certain. Returns false
  * if no segment has that byte.
  */
-bool pev_symtab_find_frame(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
-			   struct pev_symtab_place *place);
-
-/* Returns the checksum of a file, as in .gnu_debuglink. */
-uint32_t pev_symtab_crc(const void *bytes, size_t len);
+bool pev_symtab_find_frame(const struct pev_symtab *table, uint64_t offset, bool returns,
+			   bool unwound, struct pev_symtab_place *place);

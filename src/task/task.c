@@ -14,6 +14,7 @@
 #define EXITED_KEPT 4096u /* exited tasks that keep their comm */
 #define UNKNOWN_KEPT 1024u
 #define SCANS_MAX 8 /* repeated for tasks that start during a scan */
+#define TASK_BYTES (2 * sizeof(struct pev_task)) /* of a task, in a table that is half full */
 #define TICK_NS INT64_C(10000000) /* of /proc/PID/stat: USER_HZ is 100 wherever perf is */
 
 /* Drops the executable and the maps. */
@@ -44,12 +45,20 @@ void pev_tasks_free(struct pev_tasks *tasks)
 {
 	for (uint32_t i = 0; tasks->slots && i < tasks->cap; i++)
 		forget_program(&tasks->slots[i]);
+	pev_tasks_set_budget(tasks, NULL);
 	pev_space_put(tasks->kernel);
 	pev_dsos_free(&tasks->dsos);
 	free(tasks->slots);
 	free(tasks->exited.ring);
 	free(tasks->unknown.ring);
 	*tasks = (struct pev_tasks){ .sys = tasks->sys };
+}
+
+void pev_tasks_set_budget(struct pev_tasks *tasks, struct pev_budget *budget)
+{
+	pev_budget_return(tasks->budget, tasks->nr * TASK_BYTES);
+	tasks->budget = budget;
+	pev_budget_use(budget, tasks->nr * TASK_BYTES);
 }
 
 static uint32_t home_slot(const struct pev_tasks *tasks, int tid)
@@ -84,12 +93,19 @@ static int grow_slots(struct pev_tasks *tasks)
 	return 0;
 }
 
+/* True if the table has the task, or the budget has room for it. */
+static bool has_room(const struct pev_tasks *tasks, int tid)
+{
+	return pev_budget_has_room(tasks->budget, TASK_BYTES) || find_task(tasks, tid)->tid;
+}
+
+/* Returns the task, made if needed; NULL: not a task, or no room or memory for it. */
 static struct pev_task *put_task(struct pev_tasks *tasks, int pid, int tid)
 {
 	struct pev_task *task;
 
 	/* 0 is the idle task; -1 a task outside our pid namespace. */
-	if (tid <= 0)
+	if (tid <= 0 || !has_room(tasks, tid))
 		return NULL;
 	if (tasks->nr >= tasks->cap / 2 && grow_slots(tasks) < 0)
 		return NULL;
@@ -99,6 +115,7 @@ static struct pev_task *put_task(struct pev_tasks *tasks, int pid, int tid)
 		task->ppid = PEV_NOBODY;
 		task->life = ++tasks->lives;
 		tasks->nr++;
+		pev_budget_use(tasks->budget, TASK_BYTES);
 	}
 	task->pid = pid;
 	task->guessed = false;
@@ -122,6 +139,7 @@ static void drop_task(struct pev_tasks *tasks, struct pev_task *gone)
 	}
 	memset(&tasks->slots[hole], 0, sizeof(tasks->slots[hole]));
 	tasks->nr--;
+	pev_budget_return(tasks->budget, TASK_BYTES);
 }
 
 /* Keeps an ended task until ended->size others have ended. */
@@ -196,6 +214,17 @@ static void set_birth(struct pev_task *task, const struct pev_record *rec)
 	task->seen = true;
 }
 
+/* The result of a record if put_task() could not make its task. */
+static int miss_task(const struct pev_tasks *tasks, int tid)
+{
+	if (tid <= 0)
+		return 0;
+	if (has_room(tasks, tid))
+		return -ENOMEM;
+	tasks->budget->tasks++;
+	return 0;
+}
+
 static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int tid = read_field(rec, PEV_F_TID), parent = read_field(rec, PEV_F_PTID);
@@ -209,7 +238,7 @@ static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 		memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
 	task = put_task(tasks, read_field(rec, PEV_F_PID), tid);
 	if (!task)
-		return -ENOMEM;
+		return miss_task(tasks, tid);
 	restart_task(tasks, task);
 	set_birth(task, rec);
 	/* If the parent's name is unknown, this one's is looked up on demand. */
@@ -229,7 +258,7 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 	uint32_t len;
 
 	if (!task)
-		return tid > 0 ? -ENOMEM : 0;
+		return miss_task(tasks, tid);
 	executes = rec->misc & PERF_RECORD_MISC_COMM_EXEC;
 	/* A thread that calls exec takes the tid of the first thread, which exits (de_thread()). */
 	if (task->ended && executes)
@@ -275,7 +304,7 @@ static int feed_map(struct pev_tasks *tasks, const struct pev_record *rec)
 		return pev_space_feed(&tasks->kernel, &tasks->dsos, rec);
 	task = put_task(tasks, pid, pid);
 	if (!task)
-		return pid > 0 ? -ENOMEM : 0;
+		return miss_task(tasks, pid);
 	/* An ended task maps nothing: this is a new one, whose name is unknown. */
 	if (task->ended)
 		restart_task(tasks, task);
@@ -335,6 +364,8 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 
 	if (tid <= 0 || find_task(tasks, tid)->comm[0])
 		return 0;
+	if (!has_room(tasks, tid))
+		return -ENOMEM;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
 	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
 	if (rc < 0)

@@ -13,6 +13,7 @@
 
 #include "task/maps.h"
 #include "record/record.h"
+#include "base/memory_budget.h"
 #include "base/sys.h"
 
 #define PEV_COMM_LEN 16 /* TASK_COMM_LEN, NUL included */
@@ -69,10 +70,14 @@ struct pev_tasks {
 	bool shifted;               /* from_boot is known */
 	int64_t from_boot;          /* ns, from CLOCK_BOOTTIME to clockid */
 	char nameless[16];          /* ":TID" */
+	/* Borrowed; NULL: no limit. A record about a new task without room is only counted. */
+	struct pev_budget *budget;
 };
 
 int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys);
 void pev_tasks_free(struct pev_tasks *tasks);
+/* Charges the tasks to another budget, or to none (NULL). */
+void pev_tasks_set_budget(struct pev_tasks *tasks, struct pev_budget *budget);
 
 /*
  * Applies a COMM, FORK, EXIT, MMAP, MMAP2 or KSYMBOL record; ignores others. -ENOMEM.

@@ -53,6 +53,7 @@ function M.open(session, handlers)
   if not rec then
     return nil, ("cannot open the recording %s\n  try: %s"):format(what, recording.remedy(input, code)), code
   end
+  rec.world.max_bytes = handlers.max_bytes
   local self = setmetatable({ session = session, rec = rec, shown = shown, listeners = {}, carriers = {}, forms = {},
     declarations = 0 }, RecordedEvents)
   local wanted

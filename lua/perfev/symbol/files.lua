@@ -266,6 +266,7 @@ local function read_symbols(symtab, place, is_kept)
   if not is_kept then place.file:close() end
   if not symbols then return nil end
   return symbols, { path = place.path, from = place.from, rule = place.rule, uid = place.uid,
+    replaceable = place.replaceable,
     open = setmetatable({ place.file }, { __mode = "v" }) } -- weak: the list of kept files owns it
 end
 
@@ -314,11 +315,9 @@ end
 
 -- True if the image is the debug file of a program, by its build-id, or without one by its checksum.
 local function is_debug_file(symtab, facts, image)
-  local other = symtab.read(image)
-  if not other then return false end
-  local id = other:facts().build_id
+  local id = symtab.build_id(image)
   if facts.build_id and id then return id == facts.build_id end
-  return facts.crc ~= nil and symtab.crc(image) == facts.crc
+  return facts.crc ~= nil and core.crc32(image) == facts.crc
 end
 
 local function directory(path) return path:match("^(.*)/[^/]*$") or "." end
@@ -369,8 +368,7 @@ end
 -- @tparam function use  use(image): reads it while it is open
 function M.find_supplement(symtab, path, name, id, place, note, use)
   local function use_supplement(image)
-    local other = symtab.read(image)
-    return other and other:facts().build_id == id and use(image)
+    return symtab.build_id(image) == id and use(image)
   end
   local list = build_id_paths(hex.of(id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/elf")
   list[#list + 1] = name:sub(1, 1) == "/" and in_symfs(name) or directory(path) .. "/" .. name

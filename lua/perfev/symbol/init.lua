@@ -14,6 +14,7 @@ local perf_map = require "perfev.symbol.perf_map"
 local open_files = require "perfev.symbol.open_files"
 local kernel_file = require "perfev.symbol.kernel"
 local native = require "perfev.base.native_module"
+local options = require "perfev.base.options"
 
 local M = { _lines = false, _changes = 0 }
 local World = {}
@@ -195,6 +196,7 @@ local function load_file(self, raw, id, kept)
     end)
     if added then file.debug = debug end
   end
+  file.bytes, file.used = symbols:facts().bytes, 0
   return file
 end
 
@@ -246,6 +248,37 @@ local function make_file_key(self, raw, id)
   return make_key(raw, files.other_root(raw.pid) or "")
 end
 
+-- A file that was read so often keeps its symbols: stacks across many files would have them read for each frame.
+local READS_MAX = 3
+
+-- Finds the file whose symbols were used longest ago, and can be read again; never `newest`. Returns it and its key.
+local function find_unused(self, newest)
+  local found, of
+  for key, file in pairs(self.files) do
+    if file.bytes and file ~= newest and file.place.replaceable and self.reads[key] < READS_MAX
+      and (not found or file.used < found.used) then
+      found, of = file, key
+    end
+  end
+  return found, of
+end
+
+-- Counts that a file's symbols were read, and frees those of others that do not fit beside them in half of max_bytes.
+local function count_read(self, newest, newest_key)
+  local most, bytes = self.max_bytes or options.MAX_BYTES // 2, 0
+  self.reads[newest_key] = (self.reads[newest_key] or 0) + 1
+  for _, file in pairs(self.files) do bytes = bytes + (file.bytes or 0) end
+  while bytes > most do
+    local file, key = find_unused(self, newest)
+    if not file then return end
+    bytes = bytes - file.bytes
+    file.symbols:close()
+    self.files[key] = nil
+    log(self, 1, ("%s: its symbols are freed, and read again if needed: max_bytes is used up"):format(
+      escape(file.place.path)))
+  end
+end
+
 -- The mapped file of a frame, or NONE or GONE. A failure is remembered for the process: another process that maps the
 -- file may lead to it.
 local function find_file(self, raw)
@@ -259,6 +292,7 @@ local function find_file(self, raw)
   if not file then
     file = load(self, raw, id, kept)
     self.files[(file.symbols or kept) and key or of_process] = file
+    if file.bytes then count_read(self, file, key) end
   end
   return file
 end
@@ -455,6 +489,7 @@ end
 
 local function new_world(fields)
   fields.files, fields.notes, fields.logged, fields.shift = {}, {}, {}, 0
+  fields.reads, fields.uses = {}, 0 -- how often the symbols of each file were read; look-ups so far
   fields.jits = perf_map.new(fields.recording ~= nil)
   fields.build_ids = fields.build_ids or {}
   fields.kept = setmetatable({}, { __mode = "v" }) -- key -> place; owned by sessions' lists

@@ -135,6 +135,7 @@ static int l_session(lua_State *L)
 	pev_engine_set_source(&self->engine, l_session_take_recording(L, self) ?
 				&self->recording.source : pev_session_source(self->s));
 	l_dispatch_set_tasks(&self->d, self->engine.source->tasks);
+	pev_tasks_set_budget(self->engine.source->tasks, l_dispatch_budget(L, 2));
 	lua_getiuservalue(L, 2, L_UV_CONTEXT);
 	lua_getfield(L, -1, "stacks");
 	l_stack_table_watch(L, -1);
@@ -415,8 +416,10 @@ static void free_rest(struct l_session *self)
 	self->unordered = NULL;
 	l_dispatch_free(&self->d);
 	pev_engine_free(&self->engine);
-	if (self->file)
+	if (self->file) {
+		pev_tasks_set_budget(l_reader_tasks(self->file), NULL);
 		l_reader_shown(self->file, NULL);
+	}
 	self->file = NULL;
 	pev_tracepoints_free(self->tps);
 	pev_kallsyms_free(self->symbols);
@@ -789,6 +792,7 @@ static int l_session_totals(lua_State *L)
 	set_count(L, "moved_peak", totals.moved_peak);
 	set_count(L, "beyond_memory", l_dispatch_budget(L, 1)->refused);
 	set_count(L, "no_memory", l_dispatch_budget(L, 1)->failed);
+	set_count(L, "unknown_tasks", l_dispatch_budget(L, 1)->tasks);
 	return 1;
 }
 

@@ -218,6 +218,15 @@ static int l_file_close(lua_State *L)
 	return 0;
 }
 
+/* core.crc32(image or bytes) -> checksum, as in gzip and .gnu_debuglink */
+static int l_crc32(lua_State *L)
+{
+	struct pev_file_image whole;
+
+	lua_pushinteger(L, pev_file_image_crc(l_image_check(L, 1, &whole)));
+	return 1;
+}
+
 static const luaL_Reg image_methods[] = {
 	{ "__close", l_image_close },
 	{ NULL, NULL },
@@ -240,4 +249,6 @@ void l_file_register(lua_State *L)
 	l_class(L, L_IMAGE_TYPENAME, image_methods, l_image_gc);
 	lua_pushcfunction(L, l_file);
 	lua_setfield(L, -2, "file");
+	lua_pushcfunction(L, l_crc32);
+	lua_setfield(L, -2, "crc32");
 }

@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 
 #include "symbol/demangle.h"
+#include "symbol/elf.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 #include "lua/hooks/limage.h"
@@ -80,8 +81,8 @@ static int l_address(lua_State *L)
 static int l_find(lua_State *L)
 {
 	struct pev_symtab *table = check_symtab(L);
-	uint64_t start;
-	const char *name = pev_symtab_find(table, (uint64_t)luaL_checkinteger(L, 2), &start);
+	uint64_t address = (uint64_t)luaL_checkinteger(L, 2), start;
+	const char *name = pev_symtab_find(table, address, &start);
 
 	if (!name)
 		return 0;
@@ -207,7 +208,7 @@ static int l_facts(lua_State *L)
 	struct pev_symtab_facts facts;
 
 	pev_symtab_facts(check_symtab(L), &facts);
-	lua_createtable(L, 0, 7);
+	lua_createtable(L, 0, 9);
 	if (facts.build_id_len) {
 		lua_pushlstring(L, (const char *)facts.build_id, facts.build_id_len);
 		lua_setfield(L, -2, "build_id");
@@ -223,6 +224,8 @@ static int l_facts(lua_State *L)
 	set_boolean(L, "debug_info", facts.debug_info);
 	lua_pushinteger(L, (lua_Integer)facts.symbols);
 	lua_setfield(L, -2, "symbols");
+	lua_pushinteger(L, (lua_Integer)facts.bytes);
+	lua_setfield(L, -2, "bytes");
 	return 1;
 }
 
@@ -252,13 +255,21 @@ static int l_demangle(lua_State *L)
 	return 1;
 }
 
-/* crc(image or bytes) -> checksum, as in .gnu_debuglink */
-static int l_crc(lua_State *L)
+/* build_id(image or bytes) -> bytes | nil. Reads no symbols. */
+static int l_build_id(lua_State *L)
 {
-	struct pev_file_image whole, *image = l_image_check_whole(L, 1, &whole);
+	struct pev_file_image whole, *image = l_image_check(L, 1, &whole);
+	struct pev_note note;
+	struct pev_elf *elf;
+	bool found;
 
-	lua_pushinteger(L, pev_symtab_crc(image->bytes, image->len));
-	return 1;
+	if (pev_elf_open_image(&elf, image, NULL) < 0)
+		return 0;
+	found = pev_elf_find_build_id(elf, &note);
+	if (found)
+		lua_pushlstring(L, (const char *)note.content, note.len);
+	pev_elf_close(elf);
+	return found;
 }
 
 /* vdso() -> the bytes of the code that the kernel maps into every process, or nil */
@@ -292,7 +303,7 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg functions[] = {
 	{ "read", l_read },
 	{ "demangle", l_demangle },
-	{ "crc", l_crc },
+	{ "build_id", l_build_id },
 	{ "vdso", l_vdso },
 	{ NULL, NULL },
 };

@@ -14,7 +14,8 @@
 struct l_symtab {
 	struct pev_symtab *table;        /* owned; NULL once closed */
 	struct pev_source_lines *source; /* owned; its bytes are user value 1, its supplement's 2 */
-	bool (*find_frame)(struct pev_symtab *table, uint64_t offset, bool returns, bool unwound,
-			   struct pev_symtab_place *place); /* pev_symtab_find_frame() */
+	/* pev_symtab_find_frame() */
+	bool (*find_frame)(const struct pev_symtab *table, uint64_t offset, bool returns,
+			   bool unwound, struct pev_symtab_place *place);
 	char *(*demangle)(const char *name); /* pev_demangle() */
 };
