@@ -104,7 +104,7 @@ M.groups = {
     { "-n", into = "count", metavar = "COUNT", convert = positive(parse_count, "count"),
       help = "stop after COUNT records" },
     { "-m", into = "buffer", metavar = "SIZE", convert = parse_ring_size,
-      help = "ring buffer size of each CPU, as in 8M (default: 2M)" },
+      help = "ring buffer size of each CPU, as in 2M (default: 8M, 2M for aggregators alone)" },
     { "--readers", into = "readers", metavar = "N", convert = thread_count "readers",
       help = "read the rings on N threads, if only aggregators get the samples (default: on none but the main one)" },
     { "--max-memory", into = "max_memory", metavar = "SIZE", convert = parse_memory_size,

@@ -100,7 +100,7 @@ end
 
 -- Applies the options that take effect before the session starts.
 local function apply_options(opts)
-  session_options.MAX_BYTES = opts.max_memory or session_options.MAX_BYTES
+  if opts.max_memory then session_options.limit_memory(opts.max_memory) end
   if run.opts then return end
   run.opts = opts
   if opts.sim then

@@ -147,14 +147,16 @@ function M.grouped(n)
   return text:sub(1, lead) .. text:sub(lead + 1):gsub("%d%d%d", ",%0")
 end
 
-local function size_text(bytes)
-  if bytes % (1 << 20) == 0 then return ("%dM"):format(bytes >> 20) end
-  return ("%dK"):format(bytes >> 10)
+--- 1234567 -> "1205.6 KiB"
+function M.size_text(bytes)
+  if bytes < 10240 then return M.grouped(bytes) .. " bytes" end
+  if bytes < 10 << 20 then return ("%.1f KiB"):format(bytes / 1024) end
+  return ("%.1f MiB"):format(bytes / (1 << 20))
 end
 
 local function larger_ring(totals)
   local now = totals.ring_bytes or 0
-  return now > 0 and ("a larger ring (-m %s; now %s)"):format(size_text(now * 4), size_text(now))
+  return now > 0 and ("a larger ring (-m %s; now %s)"):format(options.size_text(now * 4), options.size_text(now))
     or "a larger ring (-m)"
 end
 
@@ -165,17 +167,26 @@ local function late_line(totals)
     .. "try: %s"):format(larger_ring(totals))
 end
 
+-- Half of --max-memory is for records that wait.
+local function more_waiting(totals)
+  local now = 1 << 20
+  while now < totals.moved_peak do now = 2 * now end
+  return ("more memory for waiting records (--max-memory %s; now half of %s)"):format(
+    options.size_text(4 * now), options.size_text(2 * now))
+end
+
 local function lost_line(totals)
-  local more = larger_ring(totals)
-  return ("records were lost because they arrived faster than the script processed them\ntry: %s, %s")
-    :format(more, "a filter or fewer events, or less work per record")
+  local is_memory = 2 * (totals.lost_waiting or 0) > totals.lost
+  return ("records were lost because they arrived faster than the script processed them%s\ntry: %s, %s"):format(
+    is_memory and ", and filled the memory where they wait" or "",
+    is_memory and more_waiting(totals) or larger_ring(totals), "a filter or fewer events, or less work per record")
 end
 
 --- The cause and the remedy for records lost while recording.
 function M.lost(totals)
   local now = totals.ring_bytes or 0
   return ("records were lost because they arrived faster than they were written\ntry: a larger ring (-m %s; now %s), "
-    .. "a lower frequency (-F), or fewer events"):format(size_text(now * 4), size_text(now))
+    .. "a lower frequency (-F), or fewer events"):format(options.size_text(now * 4), options.size_text(now))
 end
 
 local LOST_WHEN_RECORDED = "records were lost when they were recorded\ntry: perf record with larger rings (-m)"
@@ -232,7 +243,15 @@ function M.beyond_memory(totals, unnamed)
   end
   local bytes = options.MAX_BYTES
   return ("%s did not fit in --max-memory %s: they are counted as (other)\ntry: --max-memory %s")
-    :format(table.concat(parts, " and "), size_text(bytes), size_text(4 * bytes))
+    :format(table.concat(parts, " and "), options.size_text(bytes), options.size_text(4 * bytes))
+end
+
+--- The message about tasks that did not fit in --max-memory, or nil.
+function M.unknown_tasks(totals)
+  local nr, bytes = totals.unknown_tasks or 0, options.MAX_BYTES
+  if nr == 0 then return nil end
+  return ("%s record%s of new tasks did not fit in --max-memory %s: these tasks have no names\ntry: --max-memory %s")
+    :format(M.grouped(nr), nr == 1 and "" or "s", options.size_text(bytes), options.size_text(4 * bytes))
 end
 
 --- The summary line and those after it.

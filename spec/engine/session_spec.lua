@@ -52,6 +52,7 @@ describe("opening and closing", function()
     s:close()
     assert.same({
       "raise_nofile() = 1024",
+      "slurp(/proc/meminfo) = ENOENT",
       "clock(1) = 1000000000000",
       "epoll_create() = 3",
       "slurp(/sys/devices/system/cpu/online) = 0\n",
@@ -179,7 +180,7 @@ describe("opening and closing", function()
     k.last_cpu = 7
     k.files[ONLINE] = function()
       looks = looks + 1
-      return looks == 1 and "0-1,3\n" or "0-1\n"
+      return looks <= 2 and "0-1,3\n" or "0-1\n"
     end
     assert(s:start())
     assert.equal(2, #k.events)
@@ -372,7 +373,7 @@ describe("opening and closing", function()
   end)
 
   it("has nothing open after a failed start(), and cannot be reused", function()
-    k:fail("mmap", 2, E.ENOMEM)
+    k:fail("mmap", 2, E.EINVAL)
     local s = new()
     assert.is_nil((s:start()))
     assert.same({}, k:leaks())

@@ -282,7 +282,6 @@ local n = 0
 perfev.event { "%s", filter = "option == %d", sample = function(r) n = n + 1 return r.time > 0 and nil end }
 perfev.done(function() io.stderr:write("records ", n, "\n") end)
 ]]):format(PRCTL, PR_GET_NAME))
-    file:close()
     local log = dir .. "/strace"
     -- The ring has room for all records: no record is lost while other tasks have the CPU.
     local r = run { "strace", "-c", "-o", log, run.perfl, "-q", "-m", "16M", script, "--", programs.prctls,

@@ -419,6 +419,15 @@ describe("the summary line", function()
     assert.is_truthy(lines[2]:find("-m 8M; now 2M", 1, true), lines[2])
   end)
 
+  it("names the memory where records wait if it was full for most of the losses", function()
+    local full = { lost = 5, lost_waiting = 3, moved_peak = (32 << 20) - 72 }
+    assert.equal("records were lost because they arrived faster than the script processed them, and filled the memory "
+      .. "where they wait\ntry: more memory for waiting records (--max-memory 128M; now half of 64M), a filter or "
+      .. "fewer events, or less work per record", report.summary_lines(stats(full), 0)[2])
+    full.lost_waiting = 2
+    assert.is_nil(report.summary_lines(stats(full), 0)[2]:find("--max-memory", 1, true))
+  end)
+
   it("adds failed callbacks and malformed records", function()
     local lines = report.summary_lines(stats { malformed = 2, callback_errors = 1000 }, 0)
     assert.equal("1,000 failed callbacks, 2 malformed records", lines[2])

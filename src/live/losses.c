@@ -132,9 +132,29 @@ void pev_session_count_taken(struct pev_session *s)
 		count_record(s, s->counted);
 }
 
+static uint64_t count_lost(struct pev_session *s)
+{
+	return read_losses(s) ? losses_of(s, false) : s->totals.lost;
+}
+
+void pev_session_set_memory_full(struct pev_session *s, bool full)
+{
+	uint64_t lost;
+
+	if (full == s->memory_full)
+		return;
+	lost = count_lost(s);
+	if (full)
+		s->lost_before = lost;
+	else if (lost > s->lost_before)
+		s->totals.lost_waiting += lost - s->lost_before;
+	s->memory_full = full;
+}
+
 void pev_session_totals(struct pev_session *s, struct pev_totals *totals)
 {
 	pev_session_count_taken(s);
+	pev_session_set_memory_full(s, false);
 	*totals = s->totals;
 	if (read_losses(s)) {
 		totals->lost = losses_of(s, false);

@@ -140,10 +140,10 @@ static inline uint64_t pev_ring_fill(const struct pev_ring *ring)
 /*
  * Moves all bytes in the ring to memory and frees their space for the kernel, also bytes behind
  * head, which are read after the next refresh. Keeps the bytes from keep on, a position up to
- * tail. Takes the memory from room. Peeked records move. -ENOMEM, -ENOSPC: nothing was moved.
+ * tail. Subtracts their size from room. Peeked records move. -ENOMEM, -ENOSPC: nothing was moved.
  */
 int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t *room);
-/* Frees the lifted bytes before keep, and returns their memory to room. */
+/* Frees the lifted bytes before keep, and adds their size to room. */
 void pev_ring_free_lifted(struct pev_ring *ring, uint64_t keep, size_t *room);
 
 /*

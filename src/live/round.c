@@ -99,7 +99,11 @@ static uint64_t kept_from(const struct pev_session *s, const struct pev_session_
 /* Moves waiting records from the ring to memory, so that the kernel has space. */
 static void lift_ring(struct pev_session *s, struct pev_session_ring *r)
 {
-	if (pev_ring_lift(&r->ring, kept_from(s, r), &s->lift_room) < 0)
+	int rc = pev_ring_lift(&r->ring, kept_from(s, r), &s->lift_room);
+
+	if (rc == -ENOSPC)
+		pev_session_set_memory_full(s, true);
+	if (rc < 0)
 		return;
 	if (s->config.max_lifted - s->lift_room > s->totals.moved_peak)
 		s->totals.moved_peak = s->config.max_lifted - s->lift_room;
@@ -308,6 +312,8 @@ static int begin(struct pev_source *source, enum pev_drain drain)
 	}
 	s->in_round = true;
 	s->drain = drain;
+	if (s->lift_room >= s->config.max_lifted / 8)
+		pev_session_set_memory_full(s, false);
 	/* First the clock, then the heads: all records older than this time are in the rings. */
 	if (s->sys->clock(s->sys->ctx, s->config.clockid, &now) == 0)
 		pev_merge_round(&s->merge, now);

@@ -81,6 +81,7 @@ struct pev_slot {
 struct pev_totals {
 	uint64_t records;      /* read from the rings, of every type */
 	uint64_t lost;         /* not written by the kernel: PERF_FORMAT_LOST, else LOST */
+	uint64_t lost_waiting; /* of lost: while the memory for lifted records was full */
 	uint64_t lost_own;     /* lost by hidden events: names of tasks may be missing */
 	uint64_t lost_samples; /* lost by the hardware: LOST_SAMPLES */
 	uint64_t late;         /* older than a record delivered before */

@@ -204,12 +204,13 @@ void pev_session_hand_over_ring(const struct pev_session *s, int epfd, uint64_t 
 }
 
 /*
- * The ring exceeds the mlock budget: returns half the size, and first the
- * size that the kernel grants per CPU, perf_event_mlock_kb (perf_mmap()).
+ * The kernel has refused an area of that size. Returns half the size; if it exceeds the mlock
+ * budget (-EPERM), first the size that is granted per CPU, perf_event_mlock_kb (perf_mmap()).
  */
-static size_t shrink_ring_bytes(struct pev_session *s, size_t bytes)
+static size_t shrink_ring_bytes(struct pev_session *s, size_t bytes, int refusal)
 {
-	int64_t kb = pev_sys_number(s->sys, "/proc/sys/kernel/perf_event_mlock_kb");
+	int64_t kb = refusal != -EPERM ? 0 :
+		     pev_sys_number(s->sys, "/proc/sys/kernel/perf_event_mlock_kb");
 	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), budget = page;
 
 	bytes /= 2;
@@ -223,22 +224,24 @@ static size_t shrink_ring_bytes(struct pev_session *s, size_t bytes)
 static int ring_map(struct pev_session *s, struct pev_session_ring *r, int fd)
 {
 	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), asked = s->config.ring_bytes;
-	int rc;
+	int rc, refusal = 0;
 
 	for (;;) {
 		rc = r->backward ?
 			     pev_ring_map_backward(&r->ring, s->sys, fd, s->config.ring_bytes) :
 			     pev_ring_map(&r->ring, s->sys, fd, s->config.ring_bytes);
-		if (rc != -EPERM || s->config.ring_bytes <= page)
+		if ((rc != -EPERM && rc != -ENOMEM) || s->config.ring_bytes <= page)
 			break;
-		s->config.ring_bytes = shrink_ring_bytes(s, s->config.ring_bytes);
+		refusal = rc;
+		s->config.ring_bytes = shrink_ring_bytes(s, s->config.ring_bytes, rc);
 	}
 	if (rc == 0 && s->config.ring_bytes != asked && s->config.note) {
 		struct pev_err what;
 
-		pev_fail(&what, -EPERM, "ring on cpu %d: %zu KiB instead of %zu KiB, as much as "
-			 "kernel.perf_event_mlock_kb allows", r->cpu, s->config.ring_bytes / 1024,
-			 asked / 1024);
+		pev_fail(&what, refusal,
+			 "ring on cpu %d: %zu KiB instead of %zu KiB, as much as %s", r->cpu,
+			 s->config.ring_bytes / 1024, asked / 1024, refusal == -EPERM ?
+			 "kernel.perf_event_mlock_kb allows" : "the kernel has memory for");
 		pev_err_set(&what, PEV_OP_MAP_RING, -1, r->cpu, asked);
 		s->config.note(s->config.note_ctx, &what);
 	}
@@ -278,7 +281,7 @@ static int aux_map(struct pev_session *s, struct pev_session_ring *r, const stru
 		rc = pev_ring_map_aux(&r->ring, r->fd, want->aux_bytes);
 		if (rc != -EPERM || want->aux_bytes <= page)
 			break;
-		want->aux_bytes = shrink_ring_bytes(s, want->aux_bytes);
+		want->aux_bytes = shrink_ring_bytes(s, want->aux_bytes, rc);
 	}
 	if (rc == -EOPNOTSUPP && want->aux_optional) {
 		pev_session_note(s, "%s: its PMU has no AUX area", slot->event.name);
@@ -304,6 +307,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 	const struct pev_attr *attr = &slot->event.attr;
 	struct pev_session_ring **rings = realloc(s->rings, sizeof(*rings) * (s->nr_rings + 1));
 	struct pev_session_ring *r = calloc(1, sizeof(*r));
+	size_t asked = s->config.ring_bytes;
 	int rc = -ENOMEM;
 
 	if (rings)
@@ -322,6 +326,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 		pev_fail(err, rc, "cannot map a ring of %zu KiB for %s",
 			 s->config.ring_bytes / 1024, slot->event.name);
 		pev_err_set(err, PEV_OP_MAP_RING, -1, cpu, s->config.ring_bytes);
+		s->config.ring_bytes = asked;
 		goto fail;
 	}
 	rc = want->aux_bytes ? aux_map(s, r, slot, want, err) : 0;

@@ -83,6 +83,8 @@ struct pev_session {
 	uint32_t skips;            /* number of rings with skipped bytes */
 	struct pev_session_ring *unparsed; /* the record behind the taken one is not parsed */
 	size_t lift_room;           /* bytes that rings may still move to memory */
+	bool memory_full;           /* a ring had no room there, and was left full */
+	uint64_t lost_before;       /* then: losses up to that time */
 	uint32_t unchecked;         /* records since the last check for full rings */
 	uint64_t last_time;         /* of the newest record that was taken */
 
@@ -158,6 +160,8 @@ bool pev_session_aux_is_urgent(const struct pev_session_ring *ring);
 /* Skips AUX bytes whose record was lost, which would fill the area for ever. */
 void pev_session_skip_lost_aux(struct pev_session *session, struct pev_session_ring *ring);
 
+/* The memory for lifted records is full, or no longer: losses in between have this cause. */
+void pev_session_set_memory_full(struct pev_session *session, bool full);
 /* Counts the records of the run that were consumed. */
 void pev_session_count_taken(struct pev_session *session);
 /* Makes a record of the losses beyond those delivered; see struct pev_source_calls. */

@@ -12,6 +12,17 @@ local M = {}
 --- The default of `max_bytes`: half for stacks and keys, half for a profile's tree of names.
 M.MAX_BYTES = 256 << 20
 M.LEAST_BYTES = 1 << 20
+--- How many bytes of records may wait for callbacks; nil: as many as the machine's memory allows.
+M.WAITING_BYTES = nil
+
+--- Sets the default of `max_bytes`, and half of it as the limit of waiting records.
+function M.limit_memory(bytes) M.MAX_BYTES, M.WAITING_BYTES = bytes, bytes // 2 end
+
+--- The text of a size, as options have it: "2M", "1205K".
+function M.size_text(bytes)
+  if bytes % (1 << 20) == 0 then return ("%dM"):format(bytes >> 20) end
+  return ("%dK"):format(bytes >> 10)
+end
 
 --- The names of a session's options.
 M.names = check.names(types)

@@ -679,6 +679,7 @@ end
 -- @tparam string text
 -- @tparam table failed  the fields of the failure
 function M.smaller_ring(text, failed)
+  if failed.errno ~= E.EPERM then return text end
   local locked = rights.limit("Max locked memory")
   return ("%s (%s), ulimit -l (%s) and no CAP_IPC_LOCK; try: sudo sysctl kernel.perf_event_mlock_kb=%d"):format(text,
     rights.sysctl("perf_event_mlock_kb") or "unknown",

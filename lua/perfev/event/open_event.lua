@@ -236,8 +236,8 @@ local function is_single(built)
     and attr.config ~= names.DUMMY and attr.config ~= names.BPF_OUTPUT
 end
 
--- True if a Lua function of another event could see a count that is ahead of its record.
-local function has_function(session)
+--- True if an event of the session has a Lua function.
+function M.has_function(session)
   for _, ev in ipairs(session.events) do
     if as_callback.has_function(ev.decl.callbacks) then return true end
   end
@@ -248,7 +248,7 @@ end
 local function can_only_count(self, ev, built)
   local opts, decl = self.opts, ev.decl
   if ev.takes_records or ev.is_grouped or ev.hidden or self.pulled or not takes_fields_only(self) then return false end
-  if opts.count or opts.overwrite or options.selects_comm(opts) or decl.condition or has_function(self)
+  if opts.count or opts.overwrite or options.selects_comm(opts) or decl.condition or M.has_function(self)
     or not as_callback.only_counts(decl.callbacks) then return false end
   for name, value in pairs(built.spec) do
     local is_empty = type(value) == "table" and next(value) == nil -- sample_bits of the event string

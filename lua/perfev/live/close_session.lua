@@ -30,11 +30,6 @@ end
 
 local SHOWN_RINGS = 8
 
-local function size_text(bytes)
-  if bytes >= 1 << 20 then return ("%.3gM"):format(bytes / (1 << 20)) end
-  return ("%.3gK"):format(bytes / (1 << 10))
-end
-
 -- Logs how full the rings were, the fullest first.
 local function log_ring_peaks(session)
   local totals, shown = session.last_totals, {}
@@ -47,9 +42,9 @@ local function log_ring_peaks(session)
   end
   if #peaks > SHOWN_RINGS then shown[SHOWN_RINGS + 1] = "the others less" end
   local moved = totals.moved_peak == 0 and ""
-    or (";\n  up to %s of records waited in memory"):format(size_text(totals.moved_peak))
-  session:_log(1, ("rings of %s at their fullest: %s%s"):format(size_text(totals.ring_bytes), table.concat(shown, ", "),
-    moved))
+    or (";\n  up to %s of records waited in memory"):format(options.size_text(totals.moved_peak))
+  session:_log(1, ("rings of %s at their fullest: %s%s"):format(options.size_text(totals.ring_bytes),
+    table.concat(shown, ", "), moved))
 end
 
 --- Closes everything in reverse order.

@@ -7,6 +7,7 @@ local core = require "perfev.core"
 local declaration = require "perfev.event.declaration"
 local explain = require "perfev.event.explain_refusal"
 local kernels = require "perfev.event.kernel_versions"
+local ring_memory = require "perfev.live.ring_memory"
 local tracefs = require "perfev.tracepoint.tracefs"
 
 local M = {}
@@ -15,7 +16,7 @@ local E = core.errno
 local host = require "perfev.base.host_rights"
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
 local CAPABILITIES = { dac_override = 1, ipc_lock = 14, sys_ptrace = 19, sys_admin = 21, syslog = 34, perfmon = 38 }
-local DEFAULT_RING = 2 << 20
+local ENOUGH_RING = 2 << 20
 local DEFAULT_STACK = 127
 
 -- ---- the user and the machine ----
@@ -213,16 +214,12 @@ local function check_files(here)
   return { ok = most >= needed, text = text, fix = ("sudo prlimit --pid $$ --nofile=%d"):format(needed * 8) }
 end
 
-local function check_rings(here, who)
-  local kb = host.number_of("/proc/sys/kernel/perf_event_mlock_kb") or 516
-  local soft = host.limit("Max locked memory")
-  if who.capabilities.ipc_lock or soft == "unlimited" or (here.paranoid or 2) < 0 then
-    return { ok = true, text = "no limit for this user" }
-  end
-  local total = kb * math.max(here.cpus, 1) + (tonumber(soft) or 0) // 1024
-  local needed = (DEFAULT_RING // 1024 + 4) * math.max(here.cpus, 1)
-  return { ok = total >= needed, text = ("%d KiB may be locked; 2M a CPU need %d"):format(total, needed),
-           fix = ("sudo sysctl kernel.perf_event_mlock_kb=%d"):format(DEFAULT_RING // 1024 + 4) }
+local function check_rings(here)
+  local lockable, needed = ring_memory.lockable(here.cpus), ring_memory.locked(ENOUGH_RING, here.cpus)
+  if not lockable then return { ok = true, text = "no limit for this user" } end
+  return { ok = lockable >= needed,
+           text = ("%d KiB may be locked; 2M a CPU need %d"):format(lockable // 1024, needed // 1024),
+           fix = ("sudo sysctl kernel.perf_event_mlock_kb=%d"):format(ring_memory.locked(ENOUGH_RING, 1) // 1024) }
 end
 
 local function check_rate()
@@ -295,7 +292,7 @@ function M.look()
   add("tracefs", check_tracefs())
   add("probes", check_probes(who))
   add("open files", check_files(here))
-  add("ring memory", check_rings(here, who))
+  add("ring memory", check_rings(here))
   add("sample rate", check_rate())
   add("stack depth", check_stack())
   add("kernel symbols", check_kallsyms())

@@ -10,6 +10,7 @@ local opened = require "perfev.event.open_event"
 local options = require "perfev.base.options"
 local processes = lazy "perfev.event.processes"
 local recording = require "perfev.live.recording"
+local ring_memory = require "perfev.live.ring_memory"
 local targets = require "perfev.event.target"
 local track_tasks = require "perfev.live.track_tasks"
 
@@ -37,6 +38,25 @@ local function core_handlers(session)
   }
 end
 
+-- True if no function, recording or snapshot takes records.
+local function keeps_up(session)
+  local opts = session.opts
+  return not (opts.record or opts.overwrite or session.pulled or opened.has_function(session))
+end
+
+-- Returns the size of the session's rings, and of the records that may wait in memory.
+local function buffer_sizes(session)
+  local opts, memory = session.opts, ring_memory.memory()
+  local bytes, waiting = opts.buffer, opts.max_bytes and opts.max_bytes // 2 or options.WAITING_BYTES
+  if not bytes and session.events[1] then
+    local online, why = core.cpus() or {}
+    local rings = #(opts.cpus or online)
+    bytes, why = ring_memory.default_ring(rings, #online, memory, keeps_up(session))
+    if why then session:_log(1, ("rings of %s on %d CPUs: %s"):format(options.size_text(bytes), rings, why)) end
+  end
+  return bytes, waiting or ring_memory.default_waiting(memory)
+end
+
 local function open_core(session)
   local opts = session.opts
   if opts.input then
@@ -45,10 +65,10 @@ local function open_core(session)
     session.replay, session.core = recorded, recorded.core
     return true
   end
-  local handlers = core_handlers(session)
+  local handlers, bytes, waiting = core_handlers(session), buffer_sizes(session)
   session.exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil
   local live, what, code = core.session {
-    ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
+    ring_bytes = bytes, max_lifted = waiting, clockid = opts.clock, unordered = opts.ordered == false,
     exclude_pid = session.exclude_pid, max_bytes = handlers.max_bytes, note = handlers.note,
     on_error = handlers.on_error,
     wanted = { comms = options.selects_comm(opts) and processes.patterns(opts.comm) or nil },

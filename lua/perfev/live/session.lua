@@ -28,13 +28,15 @@ Session.__index = Session
 
 --- Returns a new session.
 -- @tparam[opt] table opts  `pid`, `tid` (integer, list or "self"), `command` (list), `cpus` ("0-3,7", list
---   or "all"), `all_cpus` (watch the machine even with a command), `buffer` (bytes per CPU, "2M"),
+--   or "all"), `all_cpus` (watch the machine even with a command), `buffer` (bytes per CPU, "2M"; default: up to "8M"),
 --   `duration` ("10s"), `count` (records), `ordered` (default true), `clock` (default "monotonic"),
 --   `strict` (default true: an error in a callback ends the run), `input` (path of a recording to read, "-" for
 --   standard input), `record` (path of a recording to write, "-" for standard output), `compress` (the recording:
---   true or a zstd level), `switch_output` ("100M": the size at which a new file begins), `max_bytes` ("256M": memory
---   for stacks, keys and their names, other keys are counted as (other), and for records that wait). Without pid, tid,
---   command and input the session watches the whole machine.
+--   true or a zstd level), `switch_output` ("100M", "5m" or "signal": when a new file begins), `switch_max_files` (the
+--   newest files to keep), `names` (true: the recording keeps those of the sampled functions), `max_size` ("1G": the
+--   size at which the recording and the session end), `max_bytes` ("256M": memory for stacks, keys and their names,
+--   other keys are counted as (other), and for records that wait). Without pid, tid, command and input the session
+--   watches the whole machine.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
@@ -403,14 +405,15 @@ end
 -- `unknown_id`, `throttled`, `unjoined`, `excluded`, `undecided` (left out because a field of an event's `where`
 -- was missing), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
 -- `ring_peak` (most unread bytes in a ring), `moved_peak` (most bytes that waited in memory, moved there from full
--- rings), `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory`
--- (stacks and keys whose allocation failed).
+-- rings), `lost_waiting` (the part of `lost` since that memory was full), `beyond_memory` (stacks and keys that did not
+-- fit in `max_bytes` and are counted as (other)), `no_memory` (stacks and keys for which malloc() failed),
+-- `unknown_tasks` (records of new tasks that did not fit in `max_bytes`).
 function Session:totals()
   local totals = self.core and self.core:totals() or self.last_totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
          unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, undecided = 0, aux_bytes = 0, aux_skipped = 0,
-         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, ring_peak = 0, moved_peak = 0, beyond_memory = 0,
-         no_memory = 0 }
+         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, ring_peak = 0, moved_peak = 0, lost_waiting = 0,
+         beyond_memory = 0, no_memory = 0, unknown_tasks = 0 }
   totals.callback_errors = self.errors or 0
   return totals
 end

@@ -95,8 +95,9 @@ static const char *view_comm(void *ctx, int tid)
 /* ---- creation ---- */
 
 /*
- * session{ring_bytes=, clockid=, exclude_pid=, unordered=, max_bytes=, note=, on_error=, news=,
- * reader=, wanted= {from=, to=, from_first=, to_first=, cpus=, pids=, tids=, comms=}}
+ * session{ring_bytes=, max_lifted=, clockid=, exclude_pid=, unordered=, max_bytes=, note=,
+ * on_error=, news=, reader=,
+ * wanted= {from=, to=, from_first=, to_first=, cpus=, pids=, tids=, comms=}}
  * -> session | nil, message, errno; reader: replays the records that it has not returned yet, and
  * calls news() when it finds new events
  */
@@ -110,7 +111,7 @@ static int l_session(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
 	config.ring_bytes = (size_t)l_option_integer(L, 1, "ring_bytes", 0);
-	config.max_lifted = (size_t)l_option_integer(L, 1, "max_bytes", 0);
+	config.max_lifted = (size_t)l_option_integer(L, 1, "max_lifted", 0);
 	config.clockid = (int)l_option_integer(L, 1, "clockid", CLOCK_MONOTONIC);
 	config.unordered = l_option_bool(L, 1, "unordered");
 	/* The userdata comes first: if the open fails, its metatable frees it. */
@@ -789,6 +790,7 @@ static int l_session_totals(lua_State *L)
 	set_count(L, "rings", totals.rings);
 	set_count(L, "ring_bytes", totals.ring_bytes);
 	set_count(L, "ring_peak", totals.ring_peak);
+	set_count(L, "lost_waiting", totals.lost_waiting);
 	set_count(L, "moved_peak", totals.moved_peak);
 	set_count(L, "beyond_memory", l_dispatch_budget(L, 1)->refused);
 	set_count(L, "no_memory", l_dispatch_budget(L, 1)->failed);
