@@ -280,15 +280,29 @@ int pev_agg_add_empty(struct pev_agg *agg, uint64_t nr)
 	return rc;
 }
 
-/* The integer's cell, or NULL. */
-static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t hash,
-					    uint64_t first, uint64_t last)
+/* The place for the integer's cell. Dense integers and aligned addresses spread (Knuth 6.4). */
+static inline struct pev_cell **near_cell(struct pev_agg *agg, int64_t key)
 {
+	return &agg->near[(uint64_t)key * 0x9e3779b97f4a7c15 >> (64 - PEV_AGG_NEAR_BITS)];
+}
+
+static uint64_t hash_of_integer(const struct pev_agg *agg, int64_t key)
+{
+	return pev_key_hash_ends(agg->salt, pev_key_first_of(key), (uint64_t)key,
+				 PEV_KEY_INTEGER_LEN);
+}
+
+/* Returns the integer's cell, which is near from now on, or NULL. */
+static __attribute__((noinline)) struct pev_cell *find_far_integer(struct pev_agg *agg, int64_t key)
+{
+	uint64_t hash = hash_of_integer(agg, key), first = pev_key_first_of(key);
 	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
 
+	if (agg->config.kind == PEV_AGG_TOP || !agg->cap)
+		return NULL;
 	for (;; at = (at + 1) & mask) {
 		const struct pev_agg_slot *slot = &agg->slots[at];
-		const unsigned char *key;
+		const unsigned char *bytes;
 		struct pev_cell *cell;
 
 		if (!slot->nr)
@@ -296,21 +310,21 @@ static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t 
 		if (slot->hash != (uint32_t)hash)
 			continue;
 		cell = agg->cells[slot->nr - 1];
-		key = pev_agg_key(agg, cell);
-		if (cell->key_len == PEV_KEY_INTEGER_LEN && pev_key_load(key) == first &&
-		    pev_key_load(key + 1) == last)
-			return cell;
+		bytes = pev_agg_key(agg, cell);
+		if (cell->key_len == PEV_KEY_INTEGER_LEN && pev_key_load(bytes) == first &&
+		    pev_key_load(bytes + 1) == (uint64_t)key)
+			return *near_cell(agg, key) = cell;
 	}
 }
 
 /* The key is new, or the kind is PEV_AGG_TOP. */
-static __attribute__((noinline)) int add_new_integer(struct pev_agg *agg, uint64_t hash,
-						     int64_t key, int64_t value)
+static __attribute__((noinline)) int add_new_integer(struct pev_agg *agg, int64_t key,
+						     int64_t value)
 {
 	unsigned char bytes[PEV_KEY_INTEGER_LEN] = { PEV_KEY_INTEGER };
 
 	memcpy(bytes + 1, &key, sizeof(key));
-	return add_slowly(agg, hash, bytes, sizeof(bytes), value);
+	return add_slowly(agg, hash_of_integer(agg, key), bytes, sizeof(bytes), value);
 }
 
 /*
@@ -320,14 +334,13 @@ static __attribute__((noinline)) int add_new_integer(struct pev_agg *agg, uint64
 static inline __attribute__((always_inline)) int add_integer(struct pev_agg *agg, int64_t key,
 							     int64_t value)
 {
-	uint64_t first = pev_key_first_of(key), last = (uint64_t)key;
-	uint64_t hash = pev_key_hash_ends(agg->salt, first, last, PEV_KEY_INTEGER_LEN);
-	struct pev_cell *cell = NULL;
+	struct pev_cell *cell = *near_cell(agg, key);
 
-	if (agg->config.kind != PEV_AGG_TOP && agg->cap)
-		cell = find_integer(agg, hash, first, last);
-	if (!cell)
-		return add_new_integer(agg, hash, key, value);
+	if (!cell || pev_key_load(pev_agg_key(agg, cell) + 1) != (uint64_t)key) {
+		cell = find_far_integer(agg, key);
+		if (!cell)
+			return add_new_integer(agg, key, value);
+	}
 	if (agg->config.kind != PEV_AGG_COUNT)
 		return add_value(agg, cell, value);
 	cell->n += (uint64_t)value;

@@ -148,4 +148,5 @@ void pev_cells_free(struct pev_agg *agg)
 	agg->slots = NULL;
 	agg->cells = NULL;
 	agg->nr = agg->cap = 0;
+	memset(agg->near, 0, sizeof(agg->near));
 }

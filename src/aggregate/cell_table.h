@@ -18,6 +18,8 @@ struct pev_agg_slot {
 	uint32_t hash, nr;       /* nr: 1 + index in cells; 0: free */
 };
 
+#define PEV_AGG_NEAR_BITS 9
+
 struct pev_agg {
 	struct pev_agg_config config;
 	uint64_t salt[2];
@@ -32,6 +34,7 @@ struct pev_agg {
 	uint64_t bucket_bytes;       /* allocated for buckets */
 	struct pev_budget *budget;   /* borrowed: see pev_agg_budget(). NULL: no limit */
 	uint64_t unfit;              /* values whose key or bucket did not fit into the budget */
+	struct pev_cell *near[1 << PEV_AGG_NEAR_BITS]; /* cells of integers, found before */
 };
 
 struct pev_agg_block {
