@@ -15,15 +15,13 @@ void pev_text_cut(struct pev_text *text, const char *bytes, size_t len)
 	text->len += len;
 }
 
-enum { WIDE = 40 }; /* padding up to this width is one memset() of constant size */
-
-/* Writes nr fill characters. A constant WIDE bytes are faster than a variable count. */
+/* Writes nr fill characters. A constant PEV_TEXT_WIDE bytes are faster than a variable count. */
 static inline void put_padding(struct pev_text *text, char ch, size_t nr)
 {
 	size_t room = text->len < text->cap ? text->cap - text->len : 0;
 
-	if (nr <= WIDE && room >= WIDE)
-		memset(text->buf + text->len, ch, WIDE);
+	if (nr <= PEV_TEXT_WIDE && room >= PEV_TEXT_WIDE)
+		memset(text->buf + text->len, ch, PEV_TEXT_WIDE);
 	else if (room > 0)
 		memset(text->buf + text->len, ch, nr < room ? nr : room);
 	text->len += nr;
@@ -81,7 +79,7 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 	c->is_signed = c->letter == 'd' || c->letter == 'i';
 	c->is_hex = c->letter == 'x' || c->letter == 'X';
 	c->prefix = c->prefix && c->is_hex;
-	c->plain = c->plain && c->precision < 0 && c->letter != 'o';
+	c->plain = c->plain && c->precision < 0 && c->letter != 'o' && c->width <= PEV_TEXT_WIDE;
 	len = snprintf(c->text, sizeof(c->text), "%.*s*.*ll%c", flags, start, c->letter);
 	return (size_t)len < sizeof(c->text) ? (size_t)(p - start) : 0;
 }
@@ -108,14 +106,14 @@ static inline size_t count_hexadecimals(uint64_t value)
 	return (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
 }
 
+static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+			    "25262728293031323334353637383940414243444546474849"
+			    "50515253545556575859606162636465666768697071727374"
+			    "75767778798081828384858687888990919293949596979899";
+
 /* Writes the digits of value; the last one is before end. */
 static inline void write_decimals(char *end, uint64_t value)
 {
-	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
-				    "25262728293031323334353637383940414243444546474849"
-				    "50515253545556575859606162636465666768697071727374"
-				    "75767778798081828384858687888990919293949596979899";
-
 	for (; value >= 100; value /= 100) {
 		end -= 2;
 		memcpy(end, pairs + value % 100 * 2, 2);
@@ -126,6 +124,7 @@ static inline void write_decimals(char *end, uint64_t value)
 		end[-1] = (char)('0' + value);
 }
 
+/* The same in hexadecimal. */
 static inline void write_hexadecimals(char *end, uint64_t value, char letter)
 {
 	const char *digits = letter == 'x' ? "0123456789abcdef" : "0123456789ABCDEF";
@@ -147,6 +146,8 @@ void pev_text_hex(struct pev_text *text, uint64_t value)
 /* Cuts the value to the conversion's bits, with sign extension if it is signed. */
 static inline uint64_t truncate_value(const struct pev_conversion *c, uint64_t value)
 {
+	if (!c->above)
+		return value;
 	if (c->is_signed)
 		return (uint64_t)((int64_t)(value << c->above) >> c->above);
 	return value << c->above >> c->above;
@@ -158,7 +159,10 @@ static inline uint64_t truncate_value(const struct pev_conversion *c, uint64_t v
 static void put_unusual(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
 {
 	char out[1024]; /* a width or precision has three digits, or two beside a sign */
-	int len = snprintf(out, sizeof(out), c->text, c->width, c->precision, (long long)value);
+	int len;
+
+	value = truncate_value(c, value);
+	len = snprintf(out, sizeof(out), c->text, c->width, c->precision, (long long)value);
 
 	if (len > 0)
 		pev_text_put(text, out, (size_t)len < sizeof(out) ? (size_t)len : sizeof(out) - 1);
@@ -167,61 +171,118 @@ static void put_unusual(struct pev_text *text, const struct pev_conversion *c, u
 
 enum {
 	DIGITS_MAX = 24, /* 64 bits, with a sign or prefix, have less */
-	NUMBER_MAX = WIDE + DIGITS_MAX
+	NUMBER_MAX = PEV_TEXT_WIDE + DIGITS_MAX
 };
 
-/* Writes at p, which has room for NUMBER_MAX, and returns the end. May overwrite bytes after it. */
-static inline __attribute__((always_inline)) char *
-write_number(char *p, const struct pev_conversion *c, uint64_t value)
+/* Writes the fill and the lead before nr digits. Returns the place of the digits. */
+static inline char *write_lead(char *p, const struct pev_conversion *c, const char *lead,
+			       size_t lead_len, size_t nr)
 {
-	bool negative = c->is_signed && (int64_t)value < 0;
-	size_t lead = negative ? 1 : 2u * (c->prefix && value), all, fill, before;
+	size_t fill = (size_t)c->width > lead_len + nr ? (size_t)c->width - lead_len - nr : 0;
 
-	value = negative ? -value : value;
-	all = lead + (c->is_hex ? count_hexadecimals(value) : count_decimals(value));
-	fill = (size_t)c->width > all ? (size_t)c->width - all : 0;
-	before = c->left ? 0 : fill;
-	if (before)
-		memset(p, c->zero ? '0' : ' ', WIDE);
-	if (lead) {
-		char *at = c->zero ? p : p + before;
-
-		at[0] = negative ? '-' : '0';
-		at[1] = negative ? '0' : c->letter; /* a digit overwrites this after a sign */
-	}
-	p += before + all;
-	if (c->is_hex)
-		write_hexadecimals(p, value, c->letter);
+	if (fill && !c->left)
+		memset(p, c->zero ? '0' : ' ', PEV_TEXT_WIDE);
 	else
-		write_decimals(p, value);
-	if (before == fill)
-		return p;
-	memset(p, ' ', WIDE);
-	return p + fill;
+		fill = 0;
+	if (lead_len)
+		memcpy(c->zero ? p : p + fill, lead, 2); /* the second: a digit overwrites it */
+	return p + fill + lead_len;
 }
 
-/* The same if the buffer may be too small. */
-static __attribute__((noinline)) void cut_number(struct pev_text *text,
-						 const struct pev_conversion *c, uint64_t value)
+/* Writes the fill of a number that ends at p and began at start. Returns the end. */
+static inline char *write_rest(char *p, const struct pev_conversion *c, const char *start)
+{
+	size_t len = (size_t)(p - start);
+
+	if (!c->left || len >= (size_t)c->width)
+		return p;
+	memset(p, ' ', PEV_TEXT_WIDE);
+	return p + c->width - len;
+}
+
+static __attribute__((noinline)) char *
+write_hexadecimal_number(char *p, const struct pev_conversion *c, uint64_t value)
+{
+	const char lead[] = { '0', c->letter };
+	size_t nr = count_hexadecimals(value);
+	char *digits = write_lead(p, c, lead, c->prefix && value ? 2 : 0, nr);
+
+	write_hexadecimals(digits + nr, value, c->letter);
+	return write_rest(digits + nr, c, p);
+}
+
+/*
+ * Writes a plain number at p, which has room for NUMBER_MAX, and returns the end. May overwrite
+ * bytes after it.
+ */
+static inline char *write_number(char *p, const struct pev_conversion *c, uint64_t value)
+{
+	bool negative = false;
+	size_t nr;
+	char *digits;
+
+	value = truncate_value(c, value);
+	if (c->is_hex)
+		return write_hexadecimal_number(p, c, value);
+	if (c->is_signed && (int64_t)value < 0) {
+		negative = true;
+		value = -value;
+	}
+	nr = count_decimals(value);
+	digits = write_lead(p, c, "-0", negative, nr);
+	write_decimals(digits + nr, value);
+	return write_rest(digits + nr, c, p);
+}
+
+/* Any conversion, and any room in the buffer. */
+static __attribute__((noinline)) void put_rare(struct pev_text *text,
+					       const struct pev_conversion *c, uint64_t value)
 {
 	char out[NUMBER_MAX];
 
-	pev_text_cut(text, out, (size_t)(write_number(out, c, value) - out));
+	if (c->plain)
+		pev_text_cut(text, out, (size_t)(write_number(out, c, value) - out));
+	else
+		put_unusual(text, c, value);
 }
 
 void pev_text_number(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
 {
-	char *p;
+	if (!c->plain || text->len + NUMBER_MAX > text->cap)
+		put_rare(text, c, value);
+	else
+		text->len = (size_t)(write_number(text->buf + text->len, c, value) - text->buf);
+}
 
-	value = truncate_value(c, value);
-	if (!c->plain || c->width > WIDE) {
-		put_unusual(text, c, value);
-	} else if (text->len + NUMBER_MAX > text->cap) {
-		cut_number(text, c, value);
-	} else {
-		p = text->buf + text->len;
-		text->len += (size_t)(write_number(p, c, value) - p);
+void pev_text_unsigned(struct pev_text *text, uint64_t value)
+{
+	static const struct pev_conversion c = { .letter = 'u', .plain = true };
+	size_t nr = count_decimals(value);
+
+	if (text->len + nr > text->cap) {
+		put_rare(text, &c, value);
+		return;
 	}
+	text->len += nr;
+	write_decimals(text->buf + text->len, value);
+}
+
+void pev_text_digits(struct pev_text *text, uint64_t value, size_t nr)
+{
+	const struct pev_conversion c = { .plain = true, .zero = true, .width = (int)nr };
+	char *start = text->buf + text->len, *p = start + nr;
+
+	if (text->len + nr > text->cap) {
+		put_rare(text, &c, value);
+		return;
+	}
+	text->len += nr;
+	for (; p - start >= 2; value /= 100) {
+		p -= 2;
+		memcpy(p, pairs + value % 100 * 2, 2);
+	}
+	if (p > start)
+		*start = (char)('0' + value % 10);
 }
 
 void pev_text_string(struct pev_text *text, const struct pev_conversion *c, const char *bytes,

@@ -52,6 +52,8 @@ static inline void pev_text_char(struct pev_text *text, char ch)
 	text->len++;
 }
 
+enum { PEV_TEXT_WIDE = 40 }; /* padding up to this is one memset() of constant size */
+
 #define PEV_CONVERSION_MAX 28
 
 /* A conversion of printf(3): "%-16s", "%08lx". */
@@ -60,7 +62,7 @@ struct pev_conversion {
 	unsigned char above; /* 64 less the bits of the number */
 	bool is_signed, is_hex;
 	bool left, zero, prefix; /* "-"; "0" without it; "#" of a hexadecimal number */
-	bool plain; /* only these flags and a width: printf(3) is not needed */
+	bool plain; /* only these flags and a width up to PEV_TEXT_WIDE: without printf(3) */
 	int width, precision; /* precision -1: none */
 	char text[PEV_CONVERSION_MAX]; /* the flags with "*.*ll" and the letter, for printf(3) */
 };
@@ -74,6 +76,17 @@ size_t pev_conversion_read(struct pev_conversion *conversion, const char *p, con
 /* Appends the number, cut to the conversion's bits. */
 void pev_text_number(struct pev_text *text, const struct pev_conversion *conversion,
 		     uint64_t value);
+void pev_text_unsigned(struct pev_text *text, uint64_t value); /* "%llu" */
+static inline void pev_text_signed(struct pev_text *text, uint64_t value) /* "%lld" */
+{
+	bool negative = (int64_t)value < 0;
+
+	if (negative)
+		pev_text_char(text, '-');
+	pev_text_unsigned(text, negative ? -value : value);
+}
+/* Appends the last nr decimal digits, at most PEV_TEXT_SHORT: "%06u". */
+void pev_text_digits(struct pev_text *text, uint64_t value, size_t nr);
 /* Appends len bytes of text. */
 void pev_text_string(struct pev_text *text, const struct pev_conversion *conversion,
 		     const char *bytes, size_t len);

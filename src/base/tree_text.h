@@ -27,21 +27,6 @@ static inline void pev_text_word(struct pev_text *out, const char *word)
 	pev_text_put(out, word, strlen(word));
 }
 
-static inline void pev_text_unsigned(struct pev_text *out, uint64_t value)
-{
-	static const struct pev_conversion conversion = { .letter = 'u', .plain = true };
-
-	pev_text_number(out, &conversion, value);
-}
-
-static inline void pev_text_signed(struct pev_text *out, uint64_t value)
-{
-	static const struct pev_conversion conversion = { .letter = 'd', .is_signed = true,
-							  .plain = true };
-
-	pev_text_number(out, &conversion, value);
-}
-
 /* Begins a member of a list. */
 static inline void pev_tree_next(struct pev_tree *tree)
 {

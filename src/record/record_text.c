@@ -244,12 +244,10 @@ static const char *cpumode_of(const struct pev_record *rec)
 static void put_time(struct pev_text *out, uint64_t time)
 {
 	static const struct pev_conversion seconds = { .letter = 'u', .width = 9, .plain = true };
-	static const struct pev_conversion rest = { .letter = 'u', .width = 9, .zero = true,
-						    .plain = true };
 
 	pev_text_number(out, &seconds, time / 1000000000);
 	pev_text_char(out, '.');
-	pev_text_number(out, &rest, time % 1000000000);
+	pev_text_digits(out, time % 1000000000, 9);
 }
 
 /* A number with the width of its column, or "-". */
