@@ -439,7 +439,7 @@ describe("an aggregator", function()
       { "avg", { unit = 1 }, "unit must be a string" },
       { "count", "comm", 'a table expected, not comm\n  try: count { by = "comm" }' },
       { "sum", { "period", by = "comm" }, 'options have names\n  try: sum { value = "period" }' },
-      { "hist", { of = "period" }, "unknown option 'of'; the options are by, high, low, max_keys, " },
+      { "hist", { of = "period" }, "unknown option 'of'; the options are addresses, by, high, low, max_keys, " },
     } do
       refused(case[3], function() perfev[case[1]](case[2]) end)
     end
@@ -748,6 +748,38 @@ describe("an aggregator in the place of a callback", function()
     assert.error_matches(declare("fork", perfev.count { by = "args.x" }), "only samples have a payload")
   end)
 
+  it("takes the text of a payload field as a column, a condition and an argument", function()
+    local k = sim.new { cpus = "0", world = "vm" }
+    k:tracepoint("net:state", 900, "name: state\nID: 900\nformat:\n"
+      .. "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+      .. "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+      .. "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+      .. "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+      .. "\tfield:u8 ip[4];\toffset:8;\tsize:4;\tsigned:0;\n\tfield:int old;\toffset:12;\tsize:4;\tsigned:1;\n\n"
+      .. 'print fmt: "%pI4 %s", REC->ip, __print_symbolic(REC->old, { 1, "OPEN" }, { 2, "CLOSED" })\n')
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { pid = "self", ordered = false }
+      local states = perfev.count { by = { "args.ip:text", "args.old:text" } }
+      local open = perfev.count { by = "args.old", where = { "args.old:text", "==", "OPEN" } }
+      local seen = {}
+      s:event { "net:state", sample = { states, open } }
+      s:event { "net:state", fields = { "args.old:text", "args.old" },
+                sample = function(text, old) seen[#seen + 1] = text .. old end }
+      assert(s:start())
+      for _, old in ipairs { 1, 2, 1, 3 } do
+        k:ring(0):push { type = "sample", event = "net:state", args = { ip = { 10, 0, 0, 1 }, old = old } }
+      end
+      s:dispatch()
+      assert.equal(2, states:get("10.0.0.1", "OPEN"))
+      assert.equal(1, states:get("10.0.0.1", "CLOSED"))
+      assert.equal(1, states:get("10.0.0.1", "0x3"))
+      assert.equal(2, open:get(1))
+      assert.equal(1, #open)
+      assert.same({ "OPEN1", "CLOSED2", "OPEN1", "0x33" }, seen)
+      assert.matches("^IP +OLD +COUNT$", printed(states)[1])
+    end)
+  end)
+
   it("is refused when the event is opened, if that has no such payload", function()
     local k = sim.new { cpus = "0", world = "vm" }
     perfev.hooks.with(k.hooks, function()
@@ -760,6 +792,9 @@ describe("an aggregator in the place of a callback", function()
         .. "\n  fields: prev_comm .*\n  try: perfl list %-v sched:sched_switch",
         refused("sched:sched_switch", perfev.count { by = "args.next_com" }))
       assert.matches("a value is a number", refused("sched:sched_switch", perfev.sum { value = "args.next_comm" }))
+      assert.matches("a value is a number", refused("sched:sched_switch", perfev.sum { value = "args.next_pid:text" }))
+      assert.matches("args.next_com: no such field", refused("sched:sched_switch",
+        perfev.count { by = "args.next_com:text" }))
       assert.matches("the event has no payload\n  try: a tracepoint", refused("cpu-clock",
         perfev.count { by = "args.next_comm" }))
     end)

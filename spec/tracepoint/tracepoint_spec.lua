@@ -50,6 +50,7 @@ local function walk(args)
     local _ = args[name]
     seen = seen + 1
   end
+  for name in pairs(args) do args:text(name) end
   return seen + #tostring(args)
 end
 
@@ -292,6 +293,77 @@ describe("a payload's text", function()
     local args = payload({ "__data_loc char[] name;8;4;0" }, string.pack("<I4", 4 << 16 | 12) .. "abcd",
       '"%s", __get_str(name)')
     assert.equal("abcd", tostring(args))
+  end)
+end)
+
+describe("the text of one field", function()
+  it("is what the print format shows for it", function()
+    local want = {
+      inet_sock_set_state = { family = "AF_INET", sport = "42957", saddr = "127.0.0.1", daddr_v6 = "::ffff:127.0.0.1",
+        oldstate = "TCP_SYN_RECV", newstate = "TCP_ESTABLISHED" },
+      ext4_es_lookup_extent_exit = { dev = "254,0", ino = "10952859", found = "1" },
+      rcu_utilization = { s = "Start scheduler-tick" },
+      net_dev_start_xmit = { name = "lo", protocol = "0x86dd" },
+    }
+    for name, fields in pairs(want) do
+      local args = args_of(name)
+      for field, text in pairs(fields) do assert.equal(text, args:text(field), name .. "." .. field) end
+    end
+  end)
+
+  it("joins the parts that show it, and is the one with names if it is shown twice", function()
+    local fields = { "unsigned long state;8;8;1", "unsigned int vec;16;4;0" }
+    local print_fmt = '"state=%s%s vec=%u [action=%s] both=%u %#x", '
+      .. '(REC->state & 3) ? __print_flags(REC->state & 3, "|", { 1, "S" }, { 2, "D" }) : "R", '
+      .. 'REC->state & 8 ? "+" : "", REC->vec, __print_symbolic(REC->vec, { 3, "NET_RX" }), '
+      .. 'REC->vec + REC->state, REC->vec'
+    local function text(state, vec, name)
+      return payload(fields, string.pack("<I8I4", state, vec), print_fmt):text(name)
+    end
+    assert.equal("S|D+", text(11, 3, "state"))
+    assert.equal("R", text(0, 3, "state"))
+    assert.equal("NET_RX", text(0, 3, "vec"))
+    assert.equal("0x4", text(0, 4, "vec"))
+  end)
+
+  it("is an address for arrays of bytes that are printed as one", function()
+    local fields = { "__u8 mac[6];8;6;0", "__u8 ip[4];14;4;0", "__u8 six[16];18;16;0", "__u8 plain[2];34;2;0" }
+    local bytes = "\2\0\0\xaa\xbb\xcc" .. "\10\1\2\3" .. "\x20\1\x0d\xb8" .. ("\0"):rep(11) .. "\1" .. "\1\2"
+    local args = payload(fields, bytes, '"%pM %pI4 %pI6c", REC->mac, REC->ip, REC->six')
+    assert.equal("02:00:00:aa:bb:cc", args:text "mac")
+    assert.equal("10.1.2.3", args:text "ip")
+    assert.equal("2001:db8::1", args:text "six")
+    assert.equal("ARRAY[01, 02]", args:text "plain")
+    assert.equal("\1\2", args.plain)
+  end)
+
+  it("is a number, a text or bytes if the print format does not show the field by itself", function()
+    local fields = { "char comm[8];8;8;0", "u8 len;16;1;0", "u8 data[4];17;4;0", "int sum;24;4;1" }
+    local bytes = "name\0\0\0\0" .. "\2abcd\0\0\0" .. string.pack("<i4", -5)
+    local shows_others = '"%u %d %x", REC->data[1], REC->sum + REC->len, REC->data[2]'
+    for _, print_fmt in ipairs { shows_others, '"%s", jiffies(REC->u)' } do
+      local args = payload(fields, bytes, print_fmt)
+      local texts = {}
+      for i, name in ipairs { "comm", "len", "data", "sum" } do texts[i] = args:text(name) end
+      assert.same({ "name", "2", "abcd", "-5" }, texts)
+    end
+  end)
+
+  it("is whole, however long", function()
+    local args = payload({ "u8 data[3000];8;3000;0" }, ("\xab"):rep(3000), '"%s", __print_hex_str(REC->data, 3000)')
+    assert.equal(("ab"):rep(3000), args:text "data")
+  end)
+
+  it("is nil outside the payload, and raises for a field that the event lacks", function()
+    local args = payload({ "u32 near;8;4;0", "u32 far;4000;4;0" }, "\1\0\0\0", '"%u %u", REC->near, REC->far')
+    assert.equal("1", args:text "near")
+    assert.is_nil(args:text "far")
+    assert.error_matches(function() args:text "neat" end, "made has no field 'neat' %(did you mean 'near'%?%)")
+    assert.error_matches(function() args:text() end, "string expected")
+  end)
+
+  it("is a field's value if the event has a field text", function()
+    assert.equal(7, payload({ "u32 text;8;4;0" }, "\7\0\0\0", '"%u", REC->text').text)
   end)
 end)
 

@@ -2,8 +2,7 @@
  * print_plan.c - a print format made into a list of steps; see print_plan.h.
  *
  * Numbers are computed on a small stack, as eval_num_arg() in libtraceevent's event-parse.c
- * does, and strings are written as print_str_arg() does. Both sides of a "?" between numbers
- * are computed: nothing in them can fail.
+ * does. Both sides of a "?" between numbers are computed: nothing in them can fail.
  */
 #include "tracepoint/print_plan.h"
 
@@ -11,68 +10,13 @@
 #include <string.h>
 
 #include "base/growing_list.h"
-#include "tracepoint/print_parser.h"
+#include "tracepoint/print_step.h"
 #include "tracepoint/print_value.h"
 
 enum {
 	STEPS_MAX = 1024,    /* of a plan */
-	STACK_MAX = 16,      /* numbers */
 	DEPTH_MAX = 64,      /* operations inside operations, and strings inside strings */
-	TEXT_MAX = 1 << 16,  /* bytes of a print format */
-	STAR_MAX = 1 << 16,  /* of a width or precision from the payload */
-	NUMBER_STAR_MAX = 999
-};
-
-enum code {
-	/* numbers */
-	PUSH,        /* value */
-	LOAD,        /* size bytes at offset */
-	LOAD_INSIDE, /* the same; 0 when the payload is shorter */
-	LENGTH,      /* upper half of the u32 at offset: bytes of a dynamic field */
-	MASK,        /* a cast: & value */
-	OPERATE,     /* on the upper two */
-	CHOOSE,      /* of three: the second if the first is not 0, or the third */
-	/* text; the number that a step takes is alone on the stack */
-	STAR,        /* the width or precision of the next conversion */
-	LITERAL,     /* size bytes at string, as pev_text_put_short() wants them */
-	NUMBER,
-	CHARACTER,
-	POINTER,     /* "%p" */
-	FUNCTION,    /* "%ps"; value: with the offset into it */
-	ADDRESS,     /* "%pI4" and others; string: the letters */
-	STRING,      /* string itself */
-	STRING_AT,   /* the kernel's string at an address */
-	ARRAY,       /* bytes as a string */
-	DYNAMIC,     /* a dynamic field as a string */
-	FLAGS,       /* the names of the bits that are set, separated by string */
-	SYMBOL,      /* the name that has the number */
-	BITMASK,
-	BITLIST,
-	DUMP,        /* "%*ph": as many bytes as the width says, separated by string */
-	HEX,         /* a number of bytes, separated by string */
-	NUMBERS,     /* a number of integers, value bytes each */
-	SKIP_UNLESS, /* size steps, if the number is 0 */
-	SKIP         /* size steps */
-};
-
-struct step {
-	enum code code;
-	enum pev_print_operator operation;
-	char star; /* 'w', 'p': STAR gives the conversion's width, precision */
-	bool dynamic, relative; /* the u32 at offset gives the place of the bytes */
-	uint32_t offset, size;  /* size 0: the rest of the payload */
-	uint64_t value;
-	const char *string;
-	const struct pev_print_name *names; /* `size` names */
-	struct pev_conversion conversion;
-};
-
-struct pev_print_plan {
-	bool swap;
-	uint32_t nr, cap;
-	struct step *steps;
-	struct pev_print_name *names;
-	char *strings;
+	TEXT_MAX = 1 << 16   /* bytes of a print format */
 };
 
 /* ---- compile ---- */
@@ -107,7 +51,7 @@ static struct step *add_step(struct compiler *c, enum code code)
 
 static bool push_number(struct compiler *c, uint64_t value)
 {
-	struct step *step = ++c->numbers <= STACK_MAX ? add_step(c, PUSH) : NULL;
+	struct step *step = ++c->numbers <= PEV_PRINT_STACK_MAX ? add_step(c, PUSH) : NULL;
 
 	if (step)
 		step->value = value;
@@ -116,7 +60,7 @@ static bool push_number(struct compiler *c, uint64_t value)
 
 static bool push_load(struct compiler *c, enum code code, uint32_t offset, uint32_t size)
 {
-	struct step *step = ++c->numbers <= STACK_MAX ? add_step(c, code) : NULL;
+	struct step *step = ++c->numbers <= PEV_PRINT_STACK_MAX ? add_step(c, code) : NULL;
 
 	if (step) {
 		step->offset = offset;
@@ -382,7 +326,7 @@ static bool compile_pointer(struct compiler *c, const struct pev_print_node *nod
 	return step;
 }
 
-/* ---- compile: the format ---- */
+/* ---- compile: conversions ---- */
 
 static const struct pev_print_node *next_argument(struct compiler *c)
 {
@@ -436,11 +380,102 @@ static bool compile_unknown(struct compiler *c, char letter)
 	return true;
 }
 
+/* ---- compile: the parts that print one field ---- */
+
+/*
+ * Finds the field whose value the node prints. Returns false if it prints several fields, or only
+ * a part of one: its length, or an element.
+ */
+static bool find_only_field(const struct pev_print_node *node, const struct pev_tp_field **field)
+{
+	bool has_count = node->kind == PEV_PRINT_HEX || node->kind == PEV_PRINT_ARRAY;
+
+	if (node->kind == PEV_PRINT_LENGTH || node->kind == PEV_PRINT_INDEX)
+		return false;
+	if (node->field && *field && *field != node->field)
+		return false;
+	if (node->field)
+		*field = node->field;
+	for (int i = 0; i < (has_count ? 1 : 3); i++)
+		if (node->operands[i] && !find_only_field(node->operands[i], field))
+			return false;
+	return true;
+}
+
+/* Returns true if nothing but punctuation, as in "%d,%d", is between the steps. */
+static bool is_joint(const struct pev_print_plan *plan, uint32_t end, uint32_t first)
+{
+	const struct step *between = &plan->steps[end];
+
+	if (first != end + 1 || between->code != LITERAL)
+		return first == end;
+	for (uint32_t i = 0; i < between->size; i++)
+		if (pev_is_word(between->string[i]) || between->string[i] == ' ')
+			return false;
+	return true;
+}
+
+static bool prints_text(const struct pev_print_plan *plan, uint32_t first)
+{
+	for (; first < plan->nr; first++)
+		if (plan->steps[first].code >= FUNCTION && plan->steps[first].code <= NUMBERS)
+			return true;
+	return false;
+}
+
+static bool follows_0x(const struct pev_print_plan *plan, uint32_t first)
+{
+	const struct step *before = first ? &plan->steps[first - 1] : NULL;
+
+	return before && before->code == LITERAL && before->size >= 2 &&
+	       memcmp(before->string + before->size - 2, "0x", 2) == 0;
+}
+
+/* Adds a part for the steps from first on if they print one field; or extends the last part. */
+static bool add_part(struct compiler *c, uint32_t first, const struct pev_print_node *node)
+{
+	struct pev_print_plan *plan = c->plan;
+	const struct pev_tp_field *field = NULL;
+	struct part *last = plan->nr_parts ? &plan->parts[plan->nr_parts - 1] : NULL;
+	bool is_text = prints_text(plan, first);
+
+	if (!find_only_field(node, &field) || !field)
+		return true;
+	if (last && last->field == field && is_joint(plan, last->end, first)) {
+		last->end = plan->nr;
+		last->is_text |= is_text;
+		return true;
+	}
+	if (!pev_list_reserve(&plan->parts, &plan->cap_parts, plan->nr_parts + 1, sizeof(*last)))
+		return false;
+	plan->parts[plan->nr_parts++] =
+		(struct part){ field, first, plan->nr, is_text, follows_0x(plan, first) };
+	return true;
+}
+
+/* ---- compile: the format ---- */
+
+/* Adds the steps of the argument for the conversion from start to *p. */
+static bool compile_argument(struct compiler *c, const struct pev_print_node *node,
+			     const char *start, const char **p)
+{
+	char letter = (*p)[-1];
+
+	if (letter == 'p')
+		return compile_pointer(c, node, p);
+	if (!read_conversion(c, start, *p - 1))
+		return false;
+	if (letter == 's')
+		return compile_text(c, node, 0);
+	return compile_number(c, node, 0) && add_step(c, letter == 'c' ? CHARACTER : NUMBER);
+}
+
 /* Adds the steps of the conversion at *p, a "%", and moves *p and the arguments past it. */
 static bool compile_conversion(struct compiler *c, const char **p)
 {
 	const char *start = (*p)++, *letter;
 	const struct pev_print_node *node;
+	uint32_t first = c->plan->nr;
 
 	if (!compile_star(c, start, p))
 		return false;
@@ -448,15 +483,7 @@ static bool compile_conversion(struct compiler *c, const char **p)
 	if (!strchr("pcdiuxXos", *letter))
 		return compile_unknown(c, *letter);
 	node = next_argument(c);
-	if (!node)
-		return false;
-	if (*letter == 'p')
-		return compile_pointer(c, node, p);
-	if (!read_conversion(c, start, letter))
-		return false;
-	if (*letter == 's')
-		return compile_text(c, node, 0);
-	return compile_number(c, node, 0) && add_step(c, *letter == 'c' ? CHARACTER : NUMBER);
+	return node && compile_argument(c, node, start, p) && add_part(c, first, node);
 }
 
 /* Adds the text up to the next conversion: parse_arg_string(). */
@@ -527,342 +554,8 @@ void pev_print_plan_free(struct pev_print_plan *plan)
 	if (!plan)
 		return;
 	free(plan->steps);
+	free(plan->parts);
 	free(plan->names);
 	free(plan->strings);
 	free(plan);
-}
-
-/* ---- run ---- */
-
-struct run {
-	const unsigned char *raw;
-	size_t len;
-	bool swap;
-	int star;
-	const struct pev_print_names *names;
-	struct pev_text *text;
-};
-
-/* Returns the bytes of a step, which are inside the payload. */
-static const unsigned char *bytes_of(const struct run *run, const struct step *step, uint32_t *len)
-{
-	uint32_t loc;
-
-	*len = step->size ? step->size : (uint32_t)(run->len - step->offset);
-	if (!step->dynamic)
-		return run->raw + step->offset;
-	loc = (uint32_t)pev_tp_load(run->raw + step->offset, 4, run->swap);
-	*len = loc >> 16;
-	return run->raw + (loc & 0xffff) + (step->relative ? step->offset + 4 : 0);
-}
-
-static bool is_big_endian(const struct run *run)
-{
-	return run->swap != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
-
-static void put_string(const struct run *run, const struct pev_conversion *conversion,
-		       const char *string)
-{
-	pev_text_string(run->text, conversion, string, strlen(string));
-}
-
-static void put_flags(const struct run *run, const struct step *step,
-		      const struct pev_conversion *conversion, int64_t value)
-{
-	bool any = false;
-
-	for (uint32_t i = 0; i < step->size; i++) {
-		const struct pev_print_name *name = &step->names[i];
-
-		if (!value && name->value < 0) {
-			put_string(run, conversion, name->string);
-			break;
-		}
-		if (name->value <= 0 || (value & name->value) != name->value)
-			continue;
-		if (any)
-			pev_text_put(run->text, step->string, strlen(step->string));
-		put_string(run, conversion, name->string);
-		any = true;
-		value &= ~name->value;
-	}
-	if (value && any)
-		pev_text_put(run->text, step->string, strlen(step->string));
-	if (value)
-		pev_text_hex(run->text, (uint64_t)value);
-}
-
-static void put_symbol(const struct run *run, const struct step *step,
-		       const struct pev_conversion *conversion, int64_t value)
-{
-	for (uint32_t i = 0; i < step->size; i++) {
-		if (step->names[i].value == value) {
-			put_string(run, conversion, step->names[i].string);
-			return;
-		}
-	}
-	pev_text_hex(run->text, (uint64_t)value);
-}
-
-/* print_function() */
-static void put_function(const struct run *run, const struct step *step, uint64_t value)
-{
-	const struct pev_print_names *names = run->names;
-	uint64_t start = value;
-	const char *name = names->symbol ? names->symbol(names->symbol_ctx, value, &start) : NULL;
-
-	if (!name) {
-		pev_text_hex(run->text, value);
-		return;
-	}
-	pev_text_put(run->text, name, strlen(name));
-	if (step->value) {
-		pev_text_char(run->text, '+');
-		pev_text_hex(run->text, value - start);
-	}
-}
-
-static void put_string_at(const struct run *run, uint64_t addr)
-{
-	static const struct pev_conversion hex = {
-		.letter = 'x', .is_hex = true, .plain = true, .precision = -1
-	};
-	const char *string = run->names->string(run->names->string_ctx, addr);
-
-	if (string)
-		pev_text_put(run->text, string, strlen(string));
-	else
-		pev_text_number(run->text, &hex, addr);
-}
-
-/* Prints up to the NUL, even if it is after the field's own bytes. */
-static void put_dynamic(const struct run *run, const struct step *step,
-			const struct pev_conversion *conversion)
-{
-	uint32_t len;
-	const char *string = (const char *)bytes_of(run, step, &len);
-
-	const char *end = (const char *)run->raw + run->len;
-
-	if (len > 0)
-		pev_text_string(run->text, conversion, string,
-				strnlen(string, (size_t)(end - string)));
-}
-
-static void put_array(const struct run *run, const struct step *step,
-		      const struct pev_conversion *conversion)
-{
-	uint32_t len;
-	const char *string = (const char *)bytes_of(run, step, &len);
-
-	pev_text_string(run->text, conversion, string, strnlen(string, len));
-}
-
-/* The kernel's form: {0x1,0x2} */
-static void put_numbers(const struct run *run, const struct step *step, const unsigned char *bytes,
-			uint64_t nr)
-{
-	pev_text_char(run->text, '{');
-	for (uint64_t i = 0; i < nr; i++) {
-		if (i)
-			pev_text_char(run->text, ',');
-		pev_text_hex(run->text, pev_tp_load(bytes + i * step->value,
-						    (uint32_t)step->value, run->swap));
-	}
-	pev_text_char(run->text, '}');
-}
-
-/* Returns false if the bytes have fewer than nr elements. */
-static bool put_elements(const struct run *run, const struct step *step, uint64_t nr)
-{
-	uint32_t len;
-	const unsigned char *bytes = bytes_of(run, step, &len);
-
-	if (nr > len / step->value)
-		return false;
-	if (step->code == HEX)
-		pev_text_bytes(run->text, bytes, nr, step->string);
-	else
-		put_numbers(run, step, bytes, nr);
-	return true;
-}
-
-static void put_dump(const struct run *run, const struct step *step)
-{
-	uint32_t nr = step->star ? (uint32_t)run->star : 1, len;
-	const unsigned char *bytes = bytes_of(run, step, &len);
-
-	pev_text_bytes(run->text, bytes, nr < len ? nr : len, step->string);
-}
-
-static void put_address(const struct run *run, const struct step *step)
-{
-	uint32_t len;
-	const unsigned char *bytes = bytes_of(run, step, &len);
-
-	pev_text_address(run->text, step->string, bytes, len, is_big_endian(run));
-}
-
-/* Returns false for a list of CPUs of length 0. */
-static bool put_mask(const struct run *run, const struct step *step)
-{
-	uint32_t len;
-	const unsigned char *bytes = bytes_of(run, step, &len);
-
-	if (step->code == BITMASK)
-		pev_text_bitmask(run->text, bytes, len, is_big_endian(run));
-	else
-		pev_text_bitlist(run->text, bytes, len, is_big_endian(run));
-	return step->code == BITMASK || len > 0;
-}
-
-/* glibc's "%p" */
-static void put_pointer(struct pev_text *text, uint64_t value)
-{
-	if (value)
-		pev_text_hex(text, value);
-	else
-		pev_text_put(text, "(nil)", 5);
-}
-
-static void put_character(struct pev_text *text, const struct pev_conversion *conversion,
-			  uint64_t value)
-{
-	char ch = (char)value;
-
-	pev_text_string(text, conversion, &ch, ch ? 1 : 0);
-}
-
-/* Runs a step that leaves a number. Returns how many numbers are on the stack then. */
-static int run_number(const struct step *step, const struct run *run, uint64_t stack[STACK_MAX],
-		      int nr)
-{
-	switch (step->code) {
-	case PUSH:
-		stack[nr++] = step->value;
-		break;
-	case LOAD:
-		stack[nr++] = pev_tp_load(run->raw + step->offset, step->size, run->swap);
-		break;
-	case LOAD_INSIDE:
-		stack[nr++] = (uint64_t)step->offset + step->size > run->len
-				      ? 0
-				      : pev_tp_load(run->raw + step->offset, step->size, run->swap);
-		break;
-	case LENGTH:
-		stack[nr++] = pev_tp_load(run->raw + step->offset, 4, run->swap) >> 16;
-		break;
-	case MASK:
-		stack[nr - 1] &= step->value;
-		break;
-	case CHOOSE:
-		nr -= 2;
-		stack[nr - 1] = stack[nr - 1] ? stack[nr] : stack[nr + 1];
-		break;
-	default:
-		nr--;
-		stack[nr - 1] = pev_print_operate(step->operation, stack[nr - 1], stack[nr]);
-	}
-	return nr;
-}
-
-/* The step's conversion, in copy if the payload gives its width or precision. */
-static const struct pev_conversion *conversion_of(const struct run *run, const struct step *step,
-						  struct pev_conversion *copy)
-{
-	if (!step->star)
-		return &step->conversion;
-	*copy = step->conversion;
-	if (step->star == 'w')
-		copy->width = run->star;
-	else
-		copy->precision = run->star;
-	copy->plain = copy->plain && copy->precision < 0;
-	return copy;
-}
-
-/* Runs a step that prints. Returns false if a length in the payload exceeds its size. */
-static bool run_text(const struct step *step, struct run *run, uint64_t value)
-{
-	struct pev_conversion copy;
-	const struct pev_conversion *conversion = conversion_of(run, step, &copy);
-
-	switch (step->code) {
-	case STAR:
-		run->star = (int)value;
-		return (uint32_t)value <= STAR_MAX;
-	case NUMBER:
-		if (step->star && run->star > NUMBER_STAR_MAX)
-			return false;
-		pev_text_number(run->text, conversion, value);
-		return true;
-	case CHARACTER:
-		put_character(run->text, conversion, value);
-		return true;
-	case POINTER:
-		put_pointer(run->text, value);
-		return true;
-	case FUNCTION:
-		put_function(run, step, value);
-		return true;
-	case ADDRESS:
-		put_address(run, step);
-		return true;
-	case STRING:
-		pev_text_string(run->text, conversion, step->string, step->size);
-		return true;
-	case STRING_AT:
-		put_string_at(run, value);
-		return true;
-	case ARRAY:
-		put_array(run, step, conversion);
-		return true;
-	case DYNAMIC:
-		put_dynamic(run, step, conversion);
-		return true;
-	case FLAGS:
-		put_flags(run, step, conversion, (int64_t)value);
-		return true;
-	case SYMBOL:
-		put_symbol(run, step, conversion, (int64_t)value);
-		return true;
-	case DUMP:
-		put_dump(run, step);
-		return true;
-	case BITMASK:
-	case BITLIST:
-		return put_mask(run, step);
-	default:
-		return put_elements(run, step, value);
-	}
-}
-
-bool pev_print_plan_run(const struct pev_print_plan *plan, const unsigned char *raw, size_t len,
-			const struct pev_print_names *names, struct pev_text *text)
-{
-	struct run run = { raw, len, plan->swap, 0, names, text };
-	uint64_t stack[STACK_MAX] = { 0 };
-	size_t before = text->len;
-	int nr = 0;
-
-	/* An empty print format has no steps, and plan->steps is NULL. */
-	for (uint32_t i = 0; i < plan->nr; i++) {
-		const struct step *step = &plan->steps[i];
-
-		if (step->code <= CHOOSE) {
-			nr = run_number(step, &run, stack, nr);
-			continue;
-		}
-		nr = 0; /* the step may read stack[0] */
-		if (step->code == LITERAL) {
-			pev_text_put_short(text, step->string, step->size);
-		} else if (step->code == SKIP || (step->code == SKIP_UNLESS && !stack[0])) {
-			i += step->size;
-		} else if (step->code != SKIP_UNLESS && !run_text(step, &run, stack[0])) {
-			text->len = before;
-			return false;
-		}
-	}
-	return true;
 }

@@ -38,3 +38,10 @@ void pev_print_plan_free(struct pev_print_plan *plan);
  */
 bool pev_print_plan_run(const struct pev_print_plan *plan, const unsigned char *raw, size_t len,
 			const struct pev_print_names *names, struct pev_text *text);
+/*
+ * Prints one field as the print format shows it, without the text around it. Returns false if the
+ * format does not print this field by itself, or as above.
+ */
+bool pev_print_plan_run_field(const struct pev_print_plan *plan, const struct pev_tp_field *field,
+			      const unsigned char *raw, size_t len,
+			      const struct pev_print_names *names, struct pev_text *text);

@@ -302,24 +302,42 @@ static void put_number(struct pev_text *out, const struct pev_tp_field *field, i
 		putf(out, field->size == 2 ? "%2lld" : "%lld", (long long)i);
 }
 
+/* Returns false if the field is not inside the payload. */
+static bool put_field(struct pev_text *out, const struct tracepoint *t,
+		      const struct pev_tp_field *field, const void *raw, size_t len)
+{
+	struct pev_tp_value value;
+
+	if (pev_tp_get(&t->tp, field, raw, len, &value) < 0)
+		return false;
+	if (field->flags & PEV_TP_ARRAY)
+		put_array(out, field, &value);
+	else
+		put_number(out, field, value.i);
+	return true;
+}
+
 /* The same as print_event_fields() in event-parse.c. */
 static void put_fields(struct pev_text *out, const struct tracepoint *t, const void *raw,
 		       size_t len)
 {
 	for (uint32_t i = 0; i < t->tp.nr; i++) {
 		const struct pev_tp_field *field = &t->fields[i];
-		struct pev_tp_value value;
 
 		if (field->flags & PEV_TP_COMMON)
 			continue;
 		putf(out, out->len ? " %s=" : "%s=", field->name);
-		if (pev_tp_get(&t->tp, field, raw, len, &value) < 0)
+		if (!put_field(out, t, field, raw, len))
 			pev_text_put(out, "<bad>", 5);
-		else if (field->flags & PEV_TP_ARRAY)
-			put_array(out, field, &value);
-		else
-			put_number(out, field, value.i);
 	}
+}
+
+/* Ends the text. Returns its whole length. */
+static size_t end_text(const struct pev_text *out, char *buf, size_t cap)
+{
+	if (cap)
+		buf[out->len < cap - 1 ? out->len : cap - 1] = '\0';
+	return out->len;
 }
 
 size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len,
@@ -335,7 +353,19 @@ size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len
 			pev_text_put(&out, "[FAILED TO PARSE]", 17);
 		put_fields(&out, t, raw, len);
 	}
-	if (cap)
-		buf[out.len < cap - 1 ? out.len : cap - 1] = '\0';
-	return out.len;
+	return end_text(&out, buf, cap);
+}
+
+bool pev_tp_print_field(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+			const void *raw, size_t len, char *buf, size_t cap, size_t *text_len)
+{
+	const struct tracepoint *t = (const struct tracepoint *)tp;
+	struct pev_text out = { .buf = buf, .cap = cap ? cap - 1 : 0 };
+
+	if (!(t->plan && is_whole(t, raw, len) &&
+	      pev_print_plan_run_field(t->plan, field, raw, len, &t->owner->names, &out)) &&
+	    !put_field(&out, t, field, raw, len))
+		return false;
+	*text_len = end_text(&out, buf, cap);
+	return true;
 }

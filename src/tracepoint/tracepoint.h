@@ -48,3 +48,11 @@ int pev_tracepoints_strings(struct pev_tracepoints *tps, const char *text, size_
  */
 size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len,
 		    char *buf, size_t cap);
+/*
+ * Prints one field as the print format does: flags and symbols by their names, addresses as such.
+ * A field that the print format does not show by itself is printed as a number, text or bytes.
+ * Sets *text_len to the length of the whole text, and writes as pev_tp_print() does. Returns false
+ * if the field is not inside the payload.
+ */
+bool pev_tp_print_field(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+			const void *raw, size_t len, char *buf, size_t cap, size_t *text_len);

@@ -358,12 +358,13 @@ local function key_text(self, spec, name, key)
   return escape(tostring(key))
 end
 
--- The header: key columns, then value columns; args.comm is COMM unless another column has that name.
+-- The header: key columns, then value columns; args.comm and args.comm:text are COMM unless another column has that
+-- name.
 local function head_of(spec)
   local names, values, uses = {}, columns_of[spec.kind] or { spec.word }, {}
   for _, name in ipairs(values) do uses[name] = 1 end
   for i, name in ipairs(spec.by) do
-    names[i] = name:gsub("^args%.", "")
+    names[i] = name:gsub("^args%.", ""):gsub(":text$", "")
     uses[names[i]] = (uses[names[i]] or 0) + 1
   end
   for i, name in ipairs(spec.by) do

@@ -88,9 +88,15 @@ end
 -- Why a field that the payload has cannot be a key or a value of the aggregator, or nil.
 local function fault_of(one, field)
   local opts = M.options_of(one)
-  local is_value = opts.value == "args." .. field.name
-  if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
-  if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
+  local name = "args." .. field.name
+  if opts.value == name .. ":text" or opts.value == name and field.kind ~= "number" then
+    return "a value is a number, and this is not one"
+  end
+  for _, column in ipairs(opts.by) do
+    if column == name and (field.kind == "array" or field.kind == "cpumask") then
+      return ('neither a number nor a string; its text is "%s:text"'):format(name)
+    end
+  end
   local why = opts.condition and conditions.fault(opts.condition, field)
   return why and "where: " .. why
 end
@@ -150,12 +156,17 @@ local valued = { sum = true, avg = true, min = true, max = true, stats = true, h
 -- Columns and values from the record itself. The others depend on earlier records: names, maps.
 local from_record = { pid = true, tid = true, cpu = true, ip = true, addr = true, period = true, weight = true }
 
+-- A payload field's text can have names of functions.
+local function is_from_record(name)
+  local _, payload = core.sample_field(name)
+  return payload and not name:find ":text$" or from_record[name]
+end
+
 --- True if none of these fields depends on earlier records.
 -- @tparam {string,...} names
 function M.are_from_record(names)
   for _, name in ipairs(names) do
-    local _, payload = core.sample_field(name)
-    if not (payload or from_record[name] or name == "time") then return false end
+    if not (is_from_record(name) or name == "time") then return false end
   end
   return true
 end
@@ -183,7 +194,7 @@ function M.reads(callbacks)
       local bits, payload = core.sample_field(name)
       if not bits then return nil end
       reads.bits, reads.has_payload = reads.bits | bits, reads.has_payload or payload ~= nil
-      reads.has_order = reads.has_order or not (payload or from_record[name])
+      reads.has_order = reads.has_order or not is_from_record(name)
     end
   end
   return reads

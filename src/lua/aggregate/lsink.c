@@ -29,7 +29,7 @@ static bool check_source(lua_State *L, const char *name)
 		return false;
 	}
 	if (source.payload) {
-		lua_pushstring(L, source.payload);
+		l_field_push_payload_name(L, &source);
 		lua_rawseti(L, 2, (lua_Integer)lua_rawlen(L, 2) + 1);
 	}
 	return true;

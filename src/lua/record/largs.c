@@ -111,6 +111,43 @@ static const struct pev_tp_field *find_long(lua_State *L, const struct pev_trace
 	return pev_tp_find(tp, name);
 }
 
+void l_args_push_text(lua_State *L, const struct l_args *args, const struct pev_tp_field *field)
+{
+	luaL_Buffer buffer;
+	size_t len;
+
+	luaL_checkstack(L, 3, "payload field");
+	if (!pev_tp_print_field(args->tp, field, args->raw, args->len, args->text, L_ARGS_TEXT_MAX,
+				&len)) {
+		lua_pushnil(L);
+	} else if (len < L_ARGS_TEXT_MAX) {
+		lua_pushlstring(L, args->text, len);
+	} else {
+		pev_tp_print_field(args->tp, field, args->raw, args->len,
+				   luaL_buffinitsize(L, &buffer, len + 1), len + 1, &len);
+		luaL_pushresultsize(&buffer, len);
+	}
+}
+
+/* args:text(name) -> the field's text | nil: it is outside the payload */
+static int l_args_text(lua_State *L)
+{
+	const struct l_args *args = check_args(L);
+	const struct pev_tp_field *field;
+
+	luaL_checkstring(L, 2);
+	field = find_long(L, args->tp);
+	if (!field)
+		return no_field(L, args->tp);
+	l_args_push_text(L, args, field);
+	return 1;
+}
+
+static bool is_text_method(lua_State *L)
+{
+	return lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "text") == 0;
+}
+
 static int l_args_index(lua_State *L)
 {
 	const struct l_args *args = check_args(L);
@@ -119,6 +156,10 @@ static int l_args_index(lua_State *L)
 
 	if (!field)
 		field = find_long(L, args->tp);
+	if (!field && is_text_method(L)) {
+		lua_pushcfunction(L, l_args_text);
+		return 1;
+	}
 	if (!field)
 		return no_field(L, args->tp);
 	if (pev_tp_integer(args->tp, field, args->raw, args->len, &number))
@@ -204,11 +245,12 @@ struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const 
 	while (nr < 2 * (size_t)tp->nr)
 		nr *= 2;
 	luaL_checkstack(L, 4, "payload view");
-	args = lua_newuserdatauv(L, sizeof(*args) + nr * sizeof(*places), 2);
+	args = lua_newuserdatauv(L, sizeof(*args) + nr * sizeof(*places) + L_ARGS_TEXT_MAX, 2);
 	places = (struct l_args_place *)(args + 1);
 	memset(places, 0, nr * sizeof(*places));
 	*args = (struct l_args){ .kind = &is_args, .places = places, .mask = nr - 1, .tp = tp,
-				 .from = PEV_F_RAW, .now = now, .gen = *now - 1 };
+				 .from = PEV_F_RAW, .now = now, .gen = *now - 1,
+				 .text = (char *)(places + nr) };
 	luaL_setmetatable(L, ARGS);
 	lua_createtable(L, (int)tp->nr, 0);
 	take_names(L, args, places);

@@ -30,7 +30,10 @@ struct l_args {
 	const uint64_t *now;   /* borrowed, must outlive the view */
 	uint64_t gen;
 	unsigned process;      /* as in struct l_view */
+	char *text;            /* room for L_ARGS_TEXT_MAX bytes of a field's text */
 };
+
+enum { L_ARGS_TEXT_MAX = 1024 };
 
 /*
  * Pushes a new, closed view for tp, which must outlive it. User value 1 keeps the fields'
@@ -46,3 +49,5 @@ void l_args_push_table(lua_State *L, const struct l_args *args);
 
 /* Pushes the field's value; nil if it is outside the payload. Raises if memory runs out. */
 void l_args_push_value(lua_State *L, const struct l_args *args, const struct pev_tp_field *field);
+/* The same for the field's text. */
+void l_args_push_text(lua_State *L, const struct l_args *args, const struct pev_tp_field *field);

@@ -225,6 +225,17 @@ static const struct id *id_behind_body(const struct decoder *self, const unsigne
 	return NULL;
 }
 
+/* Finds an id that was read at the record's end. A trailer behind the body is not at the end. */
+static const struct id *id_at_end(const struct decoder *self, const unsigned char *p, uint16_t size,
+				  const struct id *key)
+{
+	const struct id *found =
+		bsearch(key, self->ids, self->nr_ids, sizeof(*key), compare_ids);
+	uint16_t body = pev_record_body_end(p, size, self->swap);
+
+	return found && body && body + self->plans[found->plan].trailer < size ? NULL : found;
+}
+
 /*
  * Returns the index of the record's plan. A record without an id has the first: it is
  * the ring owner's (and record types of tools have no trailer).
@@ -244,7 +255,7 @@ static int choose_plan(const struct decoder *self, const unsigned char *p, uint1
 				type, size);
 	found = id_behind_body(self, p, size);
 	if (!found)
-		found = bsearch(&key, self->ids, self->nr_ids, sizeof(key), compare_ids);
+		found = id_at_end(self, p, size, &key);
 	if (!found)
 		return pev_fail(err, -EBADMSG,
 				"record of type %u: id %" PRIu64 " belongs to no attr",

@@ -8,20 +8,45 @@
 #include <string.h>
 
 #define ARGS_PREFIX "args."
+#define TEXT_SUFFIX ":text"
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t len = strlen(name), end = strlen(suffix);
+
+	return len > end && strcmp(name + len - end, suffix) == 0;
+}
 
 struct l_field l_field_find(const char *name)
 {
 	const size_t prefix = strlen(ARGS_PREFIX);
 
 	if (strncmp(name, ARGS_PREFIX, prefix) == 0)
-		return (struct l_field){ .code = L_CODE_ARGS, .payload = name + prefix };
+		return (struct l_field){ .code = L_CODE_ARGS, .payload = name + prefix,
+					 .is_text = ends_with(name + prefix, TEXT_SUFFIX) };
 	return (struct l_field){ .code = l_view_field_code(name) };
+}
+
+static struct pev_span payload_name(const struct l_field *field)
+{
+	size_t suffix = field->is_text ? strlen(TEXT_SUFFIX) : 0;
+
+	return (struct pev_span){ field->payload,
+				  field->payload + strlen(field->payload) - suffix };
+}
+
+void l_field_push_payload_name(lua_State *L, const struct l_field *field)
+{
+	if (field->payload)
+		lua_pushlstring(L, field->payload, pev_span_len(payload_name(field)));
+	else
+		lua_pushnil(L);
 }
 
 void l_field_find_in_payload(struct l_field *field, const struct pev_tracepoint *tp)
 {
 	if (field->payload)
-		field->field = pev_tp_field(tp, field->payload);
+		field->field = pev_tp_find(tp, payload_name(field));
 }
 
 void l_field_find_offset(struct l_field *field, const struct pev_plan *plan,
@@ -30,7 +55,8 @@ void l_field_find_offset(struct l_field *field, const struct pev_plan *plan,
 	field->place = (struct pev_number_field){ 0 };
 	if (!field->payload && field->code < PEV_F_NR)
 		field->place = pev_number_field_of(plan, (enum pev_field)field->code);
-	else if (field->payload && field->field && args && args->from == PEV_F_RAW)
+	else if (field->payload && !field->is_text && field->field && args &&
+		 args->from == PEV_F_RAW)
 		field->place = pev_number_field_of_payload(plan, args->tp, field->field);
 }
 
@@ -65,6 +91,8 @@ static uint64_t sample_bits(int code)
 	case PEV_F_COMM:
 	case L_CODE_TASK:
 		return PERF_SAMPLE_TID;
+	case L_CODE_WALLTIME:
+		return PERF_SAMPLE_TIME;
 	case PEV_F_WEIGHT:
 		return PERF_SAMPLE_WEIGHT;
 	case L_CODE_STACK:
@@ -94,7 +122,10 @@ static int l_sample_field(lua_State *L)
 
 	if (field.code && is_of_samples(field.code)) {
 		lua_pushinteger(L, (lua_Integer)sample_bits(field.code));
-		lua_pushstring(L, field.code == L_CODE_ARGS && !field.payload ? "" : field.payload);
+		if (field.code == L_CODE_ARGS && !field.payload)
+			lua_pushliteral(L, "");
+		else
+			l_field_push_payload_name(L, &field);
 		return 2;
 	}
 	lua_pushnil(L);
@@ -189,6 +220,8 @@ static void push_field_value(lua_State *L, int at, const struct l_field *field,
 
 	if (field->place.at)
 		push_number(L, &field->place, view->rec);
+	else if (field->is_text && args && field->field)
+		l_args_push_text(L, args, field->field);
 	else if (field->payload && args && field->field &&
 		 pev_tp_integer(args->tp, field->field, args->raw, args->len, &of_payload))
 		lua_pushinteger(L, of_payload);

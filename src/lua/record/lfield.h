@@ -18,12 +18,15 @@
 struct l_field {
 	int code;                         /* enum l_code; 0: no such field */
 	const char *payload;              /* the NAME of args.NAME, borrowed; else NULL */
+	bool is_text;                     /* args.NAME:text; payload has the suffix, too */
 	const struct pev_tp_field *field; /* the payload field; NULL: the payload lacks it */
 	struct pev_number_field place;    /* of a number: its offset in samples of the plan */
 };
 
 /* Looks up a field. Borrows name. args.NAME has the code of args. */
 struct l_field l_field_find(const char *name);
+/* Pushes the NAME of args.NAME; nil if the field is not of the payload. */
+void l_field_push_payload_name(lua_State *L, const struct l_field *field);
 /* Looks up a payload field in the tracepoint. */
 void l_field_find_in_payload(struct l_field *field, const struct pev_tracepoint *tp);
 /* Finds the offset of a number in samples of the plan. args is NULL without a payload. */

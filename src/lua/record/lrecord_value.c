@@ -44,7 +44,9 @@ bool l_value_is_stack(const struct l_field *source)
 
 bool l_value_is_of_record(const struct l_field *source)
 {
-	return source->payload || !(l_value_is_stack(source) || source->code == PEV_F_COMM);
+	if (source->payload)
+		return !source->is_text; /* a text also has names of functions */
+	return !(l_value_is_stack(source) || source->code == PEV_F_COMM);
 }
 
 bool l_value_is_unsigned(const struct l_field *source)
@@ -114,8 +116,11 @@ static const char *kind_of(const struct l_field *source)
 		return "stack";
 	if (source->code >= L_CODE_FLAG)
 		return "boolean";
+	if (source->payload && !source->is_text)
+		return "payload";
 	if (source->code == L_CODE_TYPE || source->code == L_CODE_CPUMODE ||
-	    source->code == L_CODE_EVENT || IS_AMONG(string_fields, source->code))
+	    source->code == L_CODE_EVENT || source->is_text ||
+	    IS_AMONG(string_fields, source->code))
 		return "string";
 	return "number";
 }
@@ -127,8 +132,8 @@ int l_value_kind(lua_State *L)
 
 	if (!l_value_is_valid(&source))
 		return l_value_push_refusal(L, name ? name : "?");
-	lua_pushstring(L, source.payload ? "payload" : kind_of(&source));
-	lua_pushstring(L, source.payload);
+	lua_pushstring(L, kind_of(&source));
+	l_field_push_payload_name(L, &source);
 	return 2;
 }
 
@@ -209,6 +214,16 @@ static struct pev_key_part read_payload(const struct pev_tp_field *field, const 
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
+static struct pev_key_part read_text(const struct pev_tp_field *field, const struct l_args *args)
+{
+	size_t len;
+
+	if (!field || !pev_tp_print_field(args->tp, field, args->raw, args->len, args->text,
+					  L_ARGS_TEXT_MAX, &len))
+		return absent;
+	return string_part(args->text);
+}
+
 static int take_stack(const struct l_current *current, int code, const struct pev_stack **stack)
 {
 	struct pev_stacks *stacks = current->stacks;
@@ -246,6 +261,8 @@ struct pev_key_part l_value_read(const struct l_field *source, const struct l_cu
 {
 	const struct pev_record *rec = current->view->rec;
 
+	if (source->is_text)
+		return current->args ? read_text(source->field, current->args) : absent;
 	if (source->payload)
 		return current->args ? read_payload(source->field, current->args) : absent;
 	if (l_value_is_stack(source))

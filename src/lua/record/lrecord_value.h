@@ -53,7 +53,7 @@ l_value_read_number(const struct l_field *source, const struct l_current *curren
 	if (source->place.at)
 		return pev_number_field_read(&source->place, rec->bytes, value);
 	if (source->payload)
-		return args && source->field &&
+		return args && source->field && !source->is_text &&
 		       pev_tp_integer(args->tp, source->field, args->raw, args->len, value);
 	return source->code < PEV_F_NR &&
 	       pev_record_number(rec, (enum pev_field)source->code, (uint64_t *)value);
@@ -61,6 +61,6 @@ l_value_read_number(const struct l_field *source, const struct l_current *curren
 
 /*
  * value_kind(name) -> "number", "string", "boolean", "stack", or "payload" and
- * NAME for args.NAME | nil, reason
+ * NAME for args.NAME; "string" and NAME for args.NAME:text | nil, reason
  */
 int l_value_kind(lua_State *L);
