@@ -45,6 +45,7 @@ int luaopen_perfev_core(lua_State *L);
 /* Separate shared objects; a static perfl has them linked in. */
 #define LINKED(name) __attribute__((weak)) int luaopen_perfev_##name(lua_State *L)
 LINKED(cfi);
+LINKED(disassembler);
 LINKED(elf);
 LINKED(pfm);
 LINKED(symtab);
@@ -81,6 +82,7 @@ struct sink {
 	FILE *file;
 	int fd;
 	int code; /* errno of the first write that failed: stdio keeps none */
+	char buffer[1 << 16];
 };
 
 static struct sink standard = { .fd = STDOUT_FILENO }, named = { .fd = -1 };
@@ -245,7 +247,9 @@ static int open_stdout(void)
 	standard.file = fopencookie(&standard, "w", functions);
 	if (!standard.file)
 		return -errno;
-	setvbuf(standard.file, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 1 << 16);
+	/* With NULL for the buffer, glibc ignores the size. */
+	setvbuf(standard.file, standard.buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF,
+		sizeof(standard.buffer));
 	stdout = standard.file;
 	return 0;
 }
@@ -266,8 +270,11 @@ static FILE *open_named(int fd)
 	const cookie_io_functions_t functions = { .write = write_sink, .seek = seek_sink,
 						  .close = close_sink };
 
-	named = (struct sink){ .fd = fd };
+	named.fd = fd;
+	named.code = 0;
 	named.file = fopencookie(&named, "w", functions);
+	if (named.file)
+		setvbuf(named.file, named.buffer, _IOFBF, sizeof(named.buffer));
 	return named.file;
 }
 
@@ -648,11 +655,12 @@ static int load_embedded(lua_State *L)
 static void preload_linked(lua_State *L)
 {
 	const luaL_Reg linked[] = {
-		{ "perfev.cfi",    luaopen_perfev_cfi },
-		{ "perfev.elf",    luaopen_perfev_elf },
-		{ "perfev.pfm",    luaopen_perfev_pfm },
-		{ "perfev.symtab", luaopen_perfev_symtab },
-		{ "perfev.zstd",   luaopen_perfev_zstd },
+		{ "perfev.cfi",          luaopen_perfev_cfi },
+		{ "perfev.disassembler", luaopen_perfev_disassembler },
+		{ "perfev.elf",          luaopen_perfev_elf },
+		{ "perfev.pfm",          luaopen_perfev_pfm },
+		{ "perfev.symtab",       luaopen_perfev_symtab },
+		{ "perfev.zstd",         luaopen_perfev_zstd },
 	};
 
 	for (size_t i = 0; i < NR(linked); i++) {

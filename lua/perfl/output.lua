@@ -55,7 +55,6 @@ function M.redirect(path)
   end
   local ok, why = native.truncate(file)
   if not ok then return nil, explain_failure(why) end
-  file:setvbuf("full", 1 << 16)
   shown_name = ("'%s'"):format(escape(path))
   io.output(file)
   io.stdout = file -- luacheck: ignore 122 (scripts also use io.stdout directly)

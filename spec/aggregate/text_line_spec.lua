@@ -62,6 +62,11 @@ describe("perfev.line", function()
     assert.matches("|/a\\x1bb |00FF|{a:b}|%-|", out)
   end)
 
+  it("fills a negative number with zeros behind its sign", function()
+    local line = perfev.line "{cpu:03}|{args.small:06}|{args.small:3}|{args.small:-4}|"
+    assert.equal("-01|-00003| -3|-3  |\n", printed(line, { cpu = -1 }))
+  end)
+
   it("prints times in seconds, and the flags that ftrace prints before an event", function()
     local line = perfev.line "{task:8} {latency} {time:12.6} {time:.0} {time:08.1} {tracepoint:-3}."
     assert.equal("   seven d.H22     1.000001 1 000001.0 b  .\n", printed(line, { time = 1000000500 }))
@@ -69,6 +74,8 @@ describe("perfev.line", function()
     assert.equal("   seven d.H22     2.000000 2 000002.0 b  .\n", printed(line, { time = 1999999500 }))
     line = perfev.line "{time:.9} {time:010.3}"
     assert.equal("18446744073.709551615 18446744073.710\n", printed(line, { time = -1 }))
+    line = perfev.line "{time:60.6}|{time:060.1}"
+    assert.equal(("%60s|%058d.5\n"):format("7.500000", 7), printed(line, { time = 7500000000 }))
   end)
 
   it("prints into the output that another callback, or the time between two rounds, has set", function()

@@ -19,16 +19,17 @@ local function check_name(name, level)
   end
 end
 
--- Parses the text between two braces: "NAME" or "NAME:SPEC".
-local function column(text, level)
-  local name, spec = text:match "^([%w_.]+):?(.*)$"
+-- Parses the text between two braces: "NAME" or "NAME:SPEC". literal: the text before them.
+local function column(text, literal, level)
+  local name, spec = text:match "^(args%.[%w_.]+:text):?(.*)$"
+  if not name then name, spec = text:match "^([%w_.]+):?(.*)$" end
   if not name then fail(level, "line: {%s} is not a field; {{ is a brace", text) end
   if not spec:find "^[-#0]*%d?%d?%d?%.?%d?[duxXo]?$" then
     fail(level, "line: {%s}: '%s' is not understood\n  try: a width, as in {comm:-16} or {cpu:03}; x; {time:12.6}",
       text, spec)
   end
   check_name(name, level + 1)
-  return { name = name, spec = spec }
+  return { literal = literal, name = name, spec = spec }
 end
 
 local function parse_format(format, level)
@@ -42,12 +43,11 @@ local function parse_format(format, level)
     else
       local inside, behind = format:match("^{([^{}]*)}()", at)
       if not inside then fail(level, "line: unpaired brace at %d; {{ and }} are braces", at) end
-      if literal ~= "" then list[#list + 1] = { literal = literal } end
-      list[#list + 1] = column(inside, level + 1)
+      list[#list + 1] = column(inside, literal, level + 1)
       literal, at = "", behind
     end
   end
-  if literal ~= "" then list[#list + 1] = { literal = literal } end
+  list[#list + 1] = { literal = literal .. "\n" }
   return list
 end
 

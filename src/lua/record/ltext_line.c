@@ -2,7 +2,7 @@
  * ltext_line.c - the userdata perfev.line; see ltext_line.h.
  *
  * lua/perfev/aggregate/text_line.lua parses the format: a line is a list of columns, each a
- * constant text, or a name and a conversion.
+ * constant text, and a name and a conversion. The last one is only a text, with the newline.
  */
 #define _GNU_SOURCE
 #include "lua/record/ltext_line.h"
@@ -24,20 +24,22 @@
 enum { COLUMNS_MAX = 64, LINE_CAP = 2048, SPEC_MAX = 64 };
 
 /* The kinds of columns. */
-enum kind { LITERAL, FIELD, SECONDS, TASK, TRACEPOINT, LATENCY, TEXT };
+enum kind { NOTHING, FIELD, SECONDS, TASK, TRACEPOINT, LATENCY, TEXT };
 
 struct column {
 	enum kind kind;
-	struct l_field field, more; /* FIELD, SECONDS, TASK; LATENCY: flags, preempt_count */
-	struct pev_conversion conversion;
 	bool has_letter;            /* the spec has a conversion letter for numbers */
-	const char *literal;        /* borrowed from the list */
+	uint8_t decimals;           /* SECONDS */
+	struct l_field field, more; /* FIELD, SECONDS, TASK; LATENCY: flags, preempt_count */
+	struct pev_conversion conversion, whole; /* whole: of a time's seconds */
+	const char *literal;        /* the text before, borrowed from the list */
 	size_t len;
 	char brief[PEV_TEXT_SHORT]; /* a copy of literal, if it fits */
 };
 
 struct l_text_line {
-	const struct pev_tracepoint *tp; /* the tracepoint of the last lookup */
+	const struct pev_tracepoint *tp; /* of the last lookup */
+	const struct pev_plan *plan;     /* of the last lookup; NULL: not of a sample */
 	const char *event;               /* the event's name, stored behind the columns */
 	const char *name;                /* its part after system:, without modifiers */
 	size_t name_len;
@@ -81,22 +83,37 @@ static void take_conversion(lua_State *L, struct column *column)
 	lua_pop(L, 1);
 }
 
-/* Fills the column from the table on top: { literal = } or { name =, spec = } */
+/* Prepares a time in seconds. The column's width includes the decimals. */
+static void take_seconds(struct column *column)
+{
+	const struct pev_conversion *c = &column->conversion;
+	int decimals = c->precision < 9 ? c->precision : 9;
+	int width = c->width - (decimals ? decimals + 1 : 0);
+	char text[SPEC_MAX];
+	int len = snprintf(text, sizeof(text), "%%%s%dllu", c->zero ? "0" : "",
+			   width > 0 ? width : 0);
+
+	column->kind = SECONDS;
+	column->decimals = (uint8_t)decimals;
+	pev_conversion_read(&column->whole, text, text + len);
+}
+
+/* Fills the column from the table on top: { literal =, name =, spec = } */
 static void take_column(lua_State *L, struct column *column)
 {
 	const char *name;
 
-	*column = (struct column){ .kind = FIELD };
-	if (lua_getfield(L, -1, "literal") == LUA_TSTRING) {
-		column->kind = LITERAL;
-		column->literal = lua_tolstring(L, -1, &column->len);
-		if (column->len <= sizeof(column->brief))
-			memcpy(column->brief, column->literal, column->len);
-		lua_pop(L, 1);
-		return;
-	}
+	*column = (struct column){ .kind = NOTHING };
+	lua_getfield(L, -1, "literal");
+	column->literal = luaL_checklstring(L, -1, &column->len);
+	if (column->len <= sizeof(column->brief))
+		memcpy(column->brief, column->literal, column->len);
 	lua_getfield(L, -2, "name");
-	name = luaL_checkstring(L, -1);
+	name = luaL_optstring(L, -1, NULL);
+	lua_pop(L, 2);
+	if (!name)
+		return;
+	column->kind = FIELD;
 	column->field = l_value_find(strcmp(name, "task") == 0 ? "comm" : name);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].name, name) == 0)
@@ -105,13 +122,12 @@ static void take_column(lua_State *L, struct column *column)
 		column->field = l_value_find("args.common_flags");
 		column->more = l_value_find("args.common_preempt_count");
 	}
-	lua_pop(L, 2);
 	take_conversion(L, column);
 	if (strcmp(name, "time") == 0 && column->conversion.precision >= 0)
-		column->kind = SECONDS;
+		take_seconds(column);
 }
 
-/* line{ { literal = } or { name =, spec = }, … } -> line; keeps the list */
+/* line{ { literal =, name =, spec = }, … } -> line; keeps the list */
 static int l_line(lua_State *L)
 {
 	lua_Unsigned nr;
@@ -157,6 +173,7 @@ struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event)
 
 	memcpy(line, of, bytes);
 	line->tp = NULL;
+	line->plan = NULL;
 	line->output = NULL;
 	name_event(line, memcpy((char *)line + bytes, event, strlen(event) + 1));
 	return line;
@@ -164,12 +181,30 @@ struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event)
 
 /* ---- one line ---- */
 
-static void find_fields(struct l_text_line *line, const struct pev_tracepoint *tp)
+static const struct pev_plan *plan_of_sample(const struct pev_record *rec)
 {
-	line->tp = tp;
+	return rec->type == PERF_RECORD_SAMPLE ? rec->plan : NULL;
+}
+
+static void find_field(struct l_field *field, const struct pev_record *rec,
+		       const struct l_args *args)
+{
+	if (args)
+		l_field_find_in_payload(field, args->tp);
+	if (plan_of_sample(rec))
+		l_field_find_offset(field, rec->plan, args);
+	else
+		field->place = (struct pev_number_field){ 0 };
+}
+
+static void find_fields(struct l_text_line *line, const struct pev_record *rec,
+			const struct l_args *args)
+{
+	line->tp = args ? args->tp : line->tp;
+	line->plan = plan_of_sample(rec);
 	for (uint32_t i = 0; i < line->nr; i++) {
-		l_field_find_in_payload(&line->columns[i].field, tp);
-		l_field_find_in_payload(&line->columns[i].more, tp);
+		find_field(&line->columns[i].field, rec, args);
+		find_field(&line->columns[i].more, rec, args);
 	}
 }
 
@@ -198,20 +233,28 @@ static void put_string(struct pev_text *out, const struct pev_conversion *conver
 		put_unsafe(out, conversion, bytes, len);
 }
 
-static void put_number(struct pev_text *out, const struct column *column, int64_t number)
+/* Puts a number that its tracepoint prints in hexadecimal. */
+static __attribute__((noinline)) void put_address(struct pev_text *out, const struct column *column,
+						  int64_t number)
 {
-	const struct pev_tp_field *field = column->field.payload ? column->field.field : NULL;
+	const struct pev_tp_field *field = column->field.field;
 	char digits[20];
 	struct pev_text hex = { .buf = digits, .cap = sizeof(digits) };
 
-	if (column->has_letter || !field || !(field->flags & PEV_TP_HEX)) {
-		pev_text_number(out, &column->conversion, (uint64_t)number);
-		return;
-	}
 	if (!(field->flags & PEV_TP_ARRAY) && field->elem < sizeof(number))
 		number &= (int64_t)((UINT64_C(1) << 8 * field->elem) - 1);
 	pev_text_hex(&hex, (uint64_t)number);
 	pev_text_string(out, &column->conversion, digits, hex.len);
+}
+
+static inline void put_number(struct pev_text *out, const struct column *column, int64_t number)
+{
+	const struct pev_tp_field *field = column->field.payload ? column->field.field : NULL;
+
+	if (column->has_letter || !field || !(field->flags & PEV_TP_HEX))
+		pev_text_number(out, &column->conversion, (uint64_t)number);
+	else
+		put_address(out, column, number);
 }
 
 static void put_field(struct pev_text *out, const struct column *column,
@@ -237,33 +280,25 @@ static void put_field(struct pev_text *out, const struct column *column,
 		put_string(out, &column->conversion, "-", 1);
 }
 
-/* Puts ns as seconds, rounded to the column's precision. The width includes the decimals. */
+/* Puts ns as seconds, rounded to the column's decimals. */
 static void put_seconds(struct pev_text *out, const struct column *column, uint64_t ns)
 {
 	static const uint32_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000,
 					   100000000, 1000000000 };
-	int digits = column->conversion.precision < 9 ? column->conversion.precision : 9;
-	struct pev_conversion whole = { .letter = 'u', .plain = true };
-	struct pev_conversion rest = whole;
-	uint32_t unit = powers[9 - digits];
+	uint32_t unit = powers[9 - column->decimals];
 	uint64_t seconds = ns / 1000000000;
 	/* Divided in 32 bits, which takes less than half of the time. */
 	uint32_t below = (uint32_t)(ns % 1000000000), value = below / unit;
 
 	value += below % unit * UINT64_C(2) >= unit && unit > 1;
-	if (value == powers[digits]) {
+	if (value == powers[column->decimals]) {
 		seconds++;
 		value = 0;
 	}
-	whole.width = column->conversion.width - (digits ? digits + 1 : 0);
-	whole.width = whole.width > 0 ? whole.width : 0;
-	whole.zero = column->conversion.zero;
-	rest.width = digits;
-	rest.zero = true;
-	pev_text_number(out, &whole, seconds);
-	if (digits) {
+	pev_text_number(out, &column->whole, seconds);
+	if (column->decimals) {
 		pev_text_char(out, '.');
-		pev_text_number(out, &rest, value);
+		pev_text_digits(out, value, column->decimals);
 	}
 }
 
@@ -347,9 +382,9 @@ static bool put_column(struct pev_text *out, const struct l_text_line *line,
 	bool is_brief = column->len <= sizeof(column->brief);
 	uint64_t time;
 
+	pev_text_put_short(out, is_brief ? column->brief : column->literal, column->len);
 	switch (column->kind) {
-	case LITERAL:
-		pev_text_put_short(out, is_brief ? column->brief : column->literal, column->len);
+	case NOTHING:
 		return true;
 	case TASK:
 		put_task(out, column, current);
@@ -374,14 +409,13 @@ static bool put_column(struct pev_text *out, const struct l_text_line *line,
 	}
 }
 
-/* Puts the line and its newline; false: the buffer is too small. */
+/* Returns false if the buffer is too small. */
 static bool put_line(struct pev_text *out, const struct l_text_line *line,
 		     const struct l_current *current)
 {
 	for (uint32_t i = 0; i < line->nr; i++)
 		if (!put_column(out, line, &line->columns[i], current))
 			return false;
-	pev_text_char(out, '\n');
 	return out->len <= out->cap;
 }
 
@@ -392,8 +426,8 @@ static char *make_line(struct l_text_line *line, const struct l_view *view,
 	struct l_current current = { .view = view, .args = args, .event = line->event };
 	struct pev_text out = { .buf = buf, .cap = cap };
 
-	if (args && args->tp != line->tp)
-		find_fields(line, args->tp);
+	if ((args && args->tp != line->tp) || plan_of_sample(view->rec) != line->plan)
+		find_fields(line, view->rec, args);
 	while (!put_line(&out, line, &current)) {
 		if (out.buf != buf)
 			free(out.buf);
@@ -495,13 +529,13 @@ static int l_line_fields(lua_State *L)
 	lua_newtable(L);
 	for (uint32_t i = 0; i < line->nr; i++) {
 		const struct column *column = &line->columns[i];
-		const char *names[] = { column->field.payload, column->more.payload };
+		const struct l_field *fields[] = { &column->field, &column->more };
 
 		payload = payload || column->kind == TEXT;
 		for (int n = 0; n < 2; n++) {
-			if (!names[n])
+			if (!fields[n]->payload)
 				continue;
-			lua_pushstring(L, names[n]);
+			l_field_push_payload_name(L, fields[n]);
 			lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 			payload = true;
 		}
