@@ -15,11 +15,7 @@ teardown(function() run.remove(dir) end)
 local nr_files = 0
 local function spill(bytes, name)
   nr_files = nr_files + 1
-  local path = name and ("%s/%s"):format(dir, name) or ("%s/%d.data"):format(dir, nr_files)
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
+  return run.write_file(name and ("%s/%s"):format(dir, name) or ("%s/%d.data"):format(dir, nr_files), bytes)
 end
 
 local function new_builder(endian)
@@ -162,6 +158,103 @@ describe("a recording that a thread reads ahead", function()
     assert_same(path, { from = "1.0", to = "2.5" })
   end)
 
+  -- Long stretches of samples of one event, whose fields the thread reads, too; between them other records.
+  local function build_stretches(endian)
+    local b = new_builder(endian)
+    for i = 1, SAMPLES do
+      local t = sample(i, 16)
+      t.identifier, t.time = i // 500 % 2 == 0 and 11 or 13, i * MS
+      b:add(t)
+      if i % 300 == 0 then b:round() end
+      if i % 700 == 0 then
+        b:add { type = "comm", pid = 7, tid = 7, comm = "name" .. i, sample_id = { time = i * MS, identifier = 11 } }
+      end
+    end
+    return b
+  end
+  -- What callbacks with fields get, while act(session, nr, events) changes what it wants.
+  local function get_fields(path, jobs, fields, act, spec)
+    local seen, said = {}, {}
+    local s <close> = perfev.session { input = path, jobs = jobs, log = function(level, text)
+      if level == 0 then said[#said + 1] = text end
+    end, strict = false, on_error = function(text) said[#said + 1] = text:match "[^\n]*" end }
+    local function see(...)
+      seen[#seen + 1] = table.concat({ (s:task(7) or {}).comm or "none", ... }, " ")
+      if #seen % 997 == 0 then seen[#seen + 1] = s:totals().delivered end
+    end
+    local events
+    local function see_sample(...)
+      see(...)
+      return act and act(s, #seen, events)
+    end
+    spec = spec or {}
+    spec[1], spec.fields, spec.sample, spec.comm = "cpu-clock", fields, see_sample, function(r) see(r.comm) end
+    events = { s:event(spec),
+      s:event { "context-switches", fields = { "cpu", "ip", "misc" }, sample = see_sample } }
+    s:every(0.7, function() see "every" end)
+    local ok, why = s:run()
+    return { seen = seen, said = said, ok = ok, why = why }
+  end
+  local NUMBERS = { "time", "ip", "tid", "pid", "identifier" }
+
+  it("has the same fields, in long stretches of samples", function()
+    for _, endian in ipairs { "little", "big" } do
+      local path = spill(file_of(build_stretches(endian)))
+      local eight = { "time", "ip", "tid", "pid", "cpu", "identifier", "time", "ip" }
+      local nine = { "time", "ip", "tid", "pid", "cpu", "identifier", "time", "ip", "tid" }
+      for _, fields in ipairs { NUMBERS, { "ip" }, eight, nine, { "ip", "comm" } } do
+        local expected = get_fields(path, 1, fields)
+        assert.is_true(#expected.seen > SAMPLES)
+        assert.same(expected, get_fields(path, 2, fields))
+      end
+      local condition = { where = { "cpu", "==", 1 } }
+      assert.same(get_fields(path, 1, NUMBERS, nil, condition), get_fields(path, 2, NUMBERS, nil, condition))
+    end
+  end)
+
+  it("has the same calls if a callback changes what it wants, fails or ends the session", function()
+    local path = spill(file_of(build_stretches()))
+    local function at(n, act) return function(s, nr, events) if nr == n then return act(s, events) end end end
+    for name, act in pairs {
+      fails = function(_, nr) if nr % 1009 == 0 then error("call " .. nr) end end,
+      stops = at(4321, function(s) s:stop() end),
+      closes = at(4321, function(s) s:close() end),
+      switches = function(_, nr, events)
+        if nr % 800 == 0 then events[1]:disable() elseif nr % 800 == 300 then events[1]:enable() end
+      end,
+      asks_in_a_coroutine = function(s, nr)
+        if nr % 700 == 0 then coroutine.wrap(function() s:totals() end)() end
+      end,
+      returns_values = function(_, nr) return nr, nr end,
+    } do
+      local expected = get_fields(path, 1, NUMBERS, act)
+      assert.is_true(#expected.seen > 2000, name)
+      assert.same(expected, get_fields(path, 2, NUMBERS, act), name)
+    end
+  end)
+
+  it("has the same fields in a loop that pulls them", function()
+    local path = spill(file_of(build_stretches()))
+    local function pull(jobs, last, action)
+      local seen = {}
+      local s <close> = perfev.session { input = path, jobs = jobs }
+      local e = s:event { "cpu-clock" }
+      s:event { "context-switches" }
+      for time, ip, tid in s:records { fields = { "time", "ip", "tid" } } do
+        seen[#seen + 1] = ("%d %d %d"):format(time, ip, tid)
+        if #seen % 900 == 0 then seen[#seen + 1] = s:totals().delivered end
+        if #seen == last and action(s, e) then break end
+      end
+      return seen
+    end
+    assert.same(pull(1), pull(2))
+    assert.is_true(#pull(2) > SAMPLES)
+    for _, action in ipairs { function() return true end, function(s) s:close() end,
+                              function(_, e) e:disable() end } do
+      assert.same(pull(1, 3210, action), pull(2, 3210, action))
+    end
+  end)
+
   it("can be the files of a directory", function()
     local b = new_builder()
     b:add { type = "comm", pid = 7, tid = 7, comm = "before", sample_id = {} }
@@ -216,23 +309,24 @@ describe("a recording that a thread reads ahead", function()
 
   -- `make test-tsan` runs this file with a perfl that reports races on standard error.
   it("has the same output of perfl", function()
-    local path, script = spill(file_of(build())), ("%s/all.lua"):format(dir)
-    local file = assert(io.open(script, "w"))
-    file:write [[
+    local script = ("%s/all.lua"):format(dir)
+    run.write_file(script, [[
       local p = require "perfev"
       p.event { "cpu-clock", comm = function(r) print(r.comm) end, lost = function(r) print(r.lost) end,
         sample = function(r) print(r.time, r.comm, r.cpu, #r.raw) end }
       p.event { "context-switches", fields = { "time", "tid" }, sample = print }
       p.every(0.5, function() print("every", p.totals().records, p.totals().unknown_id) end)
-    ]]
-    file:close()
-    local function output(jobs)
-      return run.capture(("%s --jobs %d -i %s %s 2>&1; echo status $?"):format(run.perfl, jobs,
-        path, script)):gsub(", [%d.]+ s of CPU", "")
+    ]])
+    for _, b in ipairs { build(), build_stretches() } do
+      local path = spill(file_of(b))
+      local function output(jobs)
+        return run.capture(("%s --jobs %d -i %s %s 2>&1; echo status $?"):format(run.perfl, jobs,
+          path, script)):gsub(", [%d.]+ s of CPU", "")
+      end
+      local expected = output(1)
+      assert.matches("every\t%d+\t%d", expected)
+      for _ = 1, 3 do assert.equal(expected, output(2)) end
     end
-    local expected = output(1)
-    assert.matches("every\t%d+\t%d", expected)
-    for _ = 1, 3 do assert.equal(expected, output(2)) end
   end)
 
   it("is read by the caller if it is a pipe, or small without jobs", function()

@@ -202,6 +202,39 @@ static inline void pev_engine_skip_run(struct pev_engine *e, uint32_t nr)
 	e->budget -= nr;
 }
 
+/*
+ * Returns how many samples of one event, at most most, follow on the fast path to slot whose
+ * numbers were read ahead: *numbers, sample by sample.
+ */
+static inline uint32_t pev_engine_count_rows(const struct pev_engine *e, uint64_t most,
+					     uint32_t *slot, const int64_t **numbers)
+{
+	const struct pev_source_run *run = e->source->run;
+	const struct pev_source_record *from = run->at;
+	const struct pev_route *route;
+
+	if (!run->rows || from == run->end || !from->row || e->next_listener != e->end_listener)
+		return 0;
+	route = pev_engine_fast_route(e, from);
+	if (!route || route->pid_offset)
+		return 0;
+	*slot = route->slot;
+	*numbers = run->rows + from->row - 1;
+	most = e->budget < most ? e->budget : most;
+	if (from->nr_alike >= most || from[from->nr_alike].time > e->fast_to)
+		return most > 0;
+	return from->nr_alike + 1u;
+}
+
+/* Takes the next of these samples. Of rec, only the type is set. */
+static inline void pev_engine_take_row(struct pev_engine *e, uint32_t slot)
+{
+	e->budget--;
+	e->from = e->source->run->at++;
+	e->rec.type = PERF_RECORD_SAMPLE;
+	e->slot = slot;
+}
+
 static inline int pev_engine_next(struct pev_engine *e, struct pev_err *err)
 {
 	const struct pev_source_record *from = e->source->run->at;

@@ -18,6 +18,7 @@
 #include "event/attr.h"
 #include "base/err.h"
 #include "perfdata/zstd.h"
+#include "record/number_field.h"
 #include "record/record.h"
 #include "record/source.h"
 #include "perfdata/event_ids.h"
@@ -128,6 +129,11 @@ int pev_reader_fill_run(struct pev_reader *reader, struct pev_err *err);
  * stay the same. False if the input is a pipe, has hooks, or there is no thread.
  */
 bool pev_reader_start_thread(struct pev_reader *reader);
+/*
+ * Lets this thread read the row of numbers of the event's samples, too, for later runs. Replaces
+ * the event's row. Returns 0, -EAGAIN without the thread, or -ENOMEM.
+ */
+int pev_reader_set_row(struct pev_reader *reader, uint32_t event, const struct pev_number_row *row);
 /* pev_reader_locate() without the short cut for samples. */
 int pev_reader_locate_any(struct pev_reader *reader, const struct pev_source_record *from,
 			  struct pev_record *rec, struct pev_err *err);

@@ -483,6 +483,7 @@ void pev_reader_close(struct pev_reader *reader)
 	pev_input_files_close(&reader->inputs);
 	pev_event_ids_free(&reader->event_ids);
 	free(reader->thread_batches);
+	free(reader->rows);
 	free(reader->ahead);
 	free(reader->directory);
 	free(reader->name);

@@ -44,7 +44,9 @@ struct pev_reader_batch {
 	struct pev_reader_held held[PEV_READER_RUN_MAX]; /* their blocks */
 	uint32_t nr, nr_held, nr_notes;
 	bool is_plain;       /* all records are samples, in order of time */
+	bool has_rows;       /* numbers has the rows of the records */
 	uint64_t unknown_id; /* of the totals, up to here */
+	int64_t numbers[PEV_READER_RUN_MAX * PEV_ROW_MAX];
 	char notes[PEV_READER_NOTES_MAX][192];
 };
 
@@ -64,6 +66,8 @@ struct pev_reader {
 	struct pev_reader_batch own_batch;       /* the caller's thread fills it */
 	struct pev_reader_batch *thread_batches;  /* the thread that reads ahead fills them */
 	struct pev_pipeline *pipeline;           /* that thread, or NULL */
+	struct pev_number_row *rows; /* by event: numbers that the thread reads from samples */
+	uint32_t nr_rows, cap_rows;
 
 	struct pev_event_ids event_ids;
 	uint64_t changes; /* see pev_reader_changes() */

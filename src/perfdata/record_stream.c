@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing_list.h"
 #include "perfdata/tool_record.h"
 
 /* ---- count ---- */
@@ -695,6 +696,15 @@ static int fill_batch(struct pev_reader *reader, struct pev_reader_batch *batch,
 	return nr;
 }
 
+/* The bytes are in the cache when the reader of the records has read those before. */
+static void prefetch_records(const struct pev_reader_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->nr; i++) {
+		__builtin_prefetch(batch->records[i].bytes);
+		__builtin_prefetch(batch->records[i].bytes + 64);
+	}
+}
+
 /* Lets the caller have the batch: its notes, and its records as the run. */
 static void take_batch(struct pev_reader *reader, struct pev_reader_batch *batch)
 {
@@ -704,14 +714,57 @@ static void take_batch(struct pev_reader *reader, struct pev_reader_batch *batch
 	reader->taken = batch;
 	reader->run.at = reader->counted = batch->records;
 	reader->run.end = batch->records + batch->nr;
-	/* The bytes are in the cache when the caller has read the records before. */
-	for (const struct pev_source_record *out = reader->run.at; out < reader->run.end; out++) {
-		__builtin_prefetch(out->bytes);
-		__builtin_prefetch(out->bytes + 64);
-	}
+	reader->run.rows = batch->has_rows ? batch->numbers : NULL;
+	if (!batch->has_rows)
+		prefetch_records(batch);
 }
 
 /* ---- the thread that reads ahead ---- */
+
+int pev_reader_set_row(struct pev_reader *reader, uint32_t event, const struct pev_number_row *row)
+{
+	if (!reader->pipeline)
+		return -EAGAIN;
+	pev_pipeline_pause(reader->pipeline);
+	if (!pev_list_reserve(&reader->rows, &reader->cap_rows, event + 1, sizeof(*row)))
+		return -ENOMEM;
+	while (reader->nr_rows <= event)
+		reader->rows[reader->nr_rows++] = (struct pev_number_row){ 0 };
+	reader->rows[event] = *row;
+	for (unsigned slot = 0; slot < PEV_PIPELINE_SLOTS; slot++)
+		reader->thread_batches[slot].has_rows = false;
+	reader->run.rows = NULL;
+	return 0;
+}
+
+/* Reads the numbers of the samples whose event has a row, and counts those that follow alike. */
+static void read_rows(struct pev_reader *reader, struct pev_reader_batch *batch)
+{
+	int64_t *numbers = batch->numbers;
+
+	if (reader->nr_rows)
+		prefetch_records(batch);
+	for (uint32_t i = 0; i < batch->nr; i++) {
+		struct pev_source_record *out = &batch->records[i];
+		const struct pev_number_row *row =
+			out->event < reader->nr_rows ? &reader->rows[out->event] : NULL;
+
+		if (!row || row->plan != out->plan || out->type != PERF_RECORD_SAMPLE ||
+		    !pev_sample_fits(out->plan, out->bytes, out->size) ||
+		    !pev_number_row_read(row, out->bytes, numbers))
+			continue;
+		out->row = (uint16_t)(numbers - batch->numbers + 1);
+		numbers += row->nr;
+	}
+	batch->has_rows = numbers > batch->numbers;
+	for (uint32_t i = batch->nr; i-- > 1;) {
+		const struct pev_source_record *next = &batch->records[i];
+		struct pev_source_record *out = &batch->records[i - 1];
+
+		if (out->row && next->row && out->event == next->event && out->time <= next->time)
+			out->nr_alike = (uint8_t)(next->nr_alike + 1);
+	}
+}
 
 /* A pev_pipeline_fill_fn. */
 static size_t fill_on_thread(void *ctx, unsigned slot)
@@ -721,6 +774,7 @@ static size_t fill_on_thread(void *ctx, unsigned slot)
 	size_t bytes = 0;
 
 	fill_batch(reader, batch, NULL);
+	read_rows(reader, batch);
 	for (uint32_t i = 0; i < batch->nr; i++)
 		bytes += batch->records[i].size;
 	return bytes;

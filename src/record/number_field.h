@@ -22,6 +22,17 @@ struct pev_number_field {
 	bool swap;
 };
 
+#define PEV_ROW_MAX 8
+
+/* Numbers that are read together from samples of a plan. */
+struct pev_number_row {
+	const struct pev_plan *plan; /* NULL: none */
+	uint32_t least;              /* bytes the payload must have; 0: any number */
+	uint16_t raw;                /* offset of the payload's size */
+	uint16_t nr;
+	struct pev_number_field places[PEV_ROW_MAX];
+};
+
 /* The position of a field that is a number at one offset in all samples; else a zeroed one. */
 struct pev_number_field pev_number_field_of(const struct pev_plan *plan, enum pev_field field);
 /* The same for a field of the payload of tracepoint tp. */
@@ -46,5 +57,18 @@ static inline bool pev_number_field_read(const struct pev_number_field *place,
 	if (place->least && pev_load32(sample + place->raw, place->swap) < place->least)
 		return false;
 	*number = pev_number_field_bits(place, sample, place->swap);
+	return true;
+}
+
+/* Reads all numbers of a sample, which fits its plan. False if its payload lacks one. */
+static inline bool pev_number_row_read(const struct pev_number_row *row,
+				       const unsigned char *sample, int64_t *numbers)
+{
+	bool swap = row->plan->swap;
+
+	if (row->least && pev_load32(sample + row->raw, swap) < row->least)
+		return false;
+	for (unsigned i = 0; i < row->nr; i++)
+		numbers[i] = pev_number_field_bits(&row->places[i], sample, swap);
 	return true;
 }

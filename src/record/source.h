@@ -25,12 +25,16 @@ struct pev_source_record {
 	uint32_t type;
 	uint32_t event;             /* the event's number, or PEV_NO_EVENT */
 	uint16_t size;              /* 65528 for a longer record of simpleperf */
+	uint16_t row;               /* its numbers are rows[row - 1] and the next; 0: not read */
+	uint8_t nr_alike;           /* so many samples of its event follow in order of time, and
+				       their numbers behind its numbers */
 	bool synthesised;           /* the recorder made it: earlier state, or a count */
 };
 
 /* Consecutive records: at is the first, end is behind the last. */
 struct pev_source_run {
 	const struct pev_source_record *at, *end;
+	const int64_t *rows; /* numbers of samples, read ahead; NULL: none */
 };
 
 /* The records of a round. A recording has no rings to drain: it has records in ROUND and _ALL. */

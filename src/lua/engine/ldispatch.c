@@ -437,34 +437,20 @@ static inline void push_callback(const struct l_dispatch *d, lua_State *L, uint3
 			    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
 }
 
-/*
- * Calls the callback below its arguments. Returns true if it returned false, which ends the
- * dispatch. Most callbacks return nothing: with LUA_MULTRET, there is no result to remove.
- */
-static inline bool call_function(struct l_dispatch *d, lua_State *L, int nargs)
+void l_dispatch_push_callback(lua_State *L, const struct l_dispatch *d, uint32_t slot)
 {
-	int result = lua_gettop(L) - nargs;
-	bool stop;
-
-	lua_call(L, nargs, LUA_MULTRET);
-	/* The callback may have used the session from a coroutine. */
-	d->L = L;
-	d->now++;
-	if (lua_gettop(L) < result)
-		return false;
-	stop = lua_isboolean(L, result) && !lua_toboolean(L, result);
-	lua_settop(L, result - 1);
-	return stop;
+	push_callback(d, L, slot, PERF_RECORD_SAMPLE);
 }
 
 bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
 {
 	const struct l_fields *fields = d->slots[slot].fields;
 	lua_State *L = d->L;
+	int function = lua_gettop(L) + 1;
 
 	push_callback(d, L, slot, PERF_RECORD_SAMPLE);
 	l_fields_push_numbers(L, fields, rec);
-	return call_function(d, L, (int)fields->nr);
+	return l_dispatch_call_function(L, d, function, (int)fields->nr);
 }
 
 bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
@@ -475,6 +461,7 @@ bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct 
 	const struct l_view *view = d->views[turn];
 	int at = d->first + AT_VIEWS + (int)turn, nargs = 1;
 	lua_State *L = d->L;
+	int function = lua_gettop(L) + 1;
 
 	push_callback(d, L, slot, type);
 	if (fields) {
@@ -482,12 +469,12 @@ bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct 
 
 		l_fields_update(fields, rec, args);
 		l_fields_push_values(L, at, fields, view, args);
-		return call_function(d, L, (int)fields->nr);
+		return l_dispatch_call_function(L, d, function, (int)fields->nr);
 	}
 	lua_pushvalue(L, at);
 	if (view->has_args || view->has_aux) {
 		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
 		nargs = 2;
 	}
-	return call_function(d, L, nargs);
+	return l_dispatch_call_function(L, d, function, nargs);
 }

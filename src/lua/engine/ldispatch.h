@@ -173,16 +173,47 @@ bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct 
  * needed: l_dispatch_call_with_numbers() is the fast path of l_dispatch_call_callback().
  */
 static inline bool l_dispatch_takes_numbers_only(const struct l_dispatch *d, uint32_t slot,
-						 const struct pev_record *rec)
+						 uint32_t type, const struct pev_plan *plan)
 {
 	const struct l_dispatch_slot *to = &d->slots[slot];
 	const struct l_fields *fields = to->fields;
 
-	return fields && rec->type == PERF_RECORD_SAMPLE && rec->plan == fields->placed &&
+	return fields && type == PERF_RECORD_SAMPLE && plan == fields->placed &&
 	       (!to->args || to->args->tp == fields->tp);
+}
+/* True if the rows of the sample's event are for this slot. */
+static inline bool l_dispatch_takes_rows(const struct l_dispatch *d, uint32_t slot,
+					 const struct pev_source_record *from)
+{
+	const struct l_dispatch_slot *to = &d->slots[slot];
+
+	return l_dispatch_takes_numbers_only(d, slot, from->type, from->plan) &&
+	       to->fields->has_row;
 }
 bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot,
 				  const struct pev_record *rec);
+/* Pushes the callback of the slot's samples. */
+void l_dispatch_push_callback(lua_State *L, const struct l_dispatch *d, uint32_t slot);
+/*
+ * Calls the function at index function with the nargs values above it. Returns true if it returned
+ * false, which ends the dispatch. Most callbacks return nothing: with LUA_MULTRET, there is no
+ * result to remove.
+ */
+static inline bool l_dispatch_call_function(lua_State *L, struct l_dispatch *d, int function,
+					    int nargs)
+{
+	bool stop;
+
+	lua_call(L, nargs, LUA_MULTRET);
+	/* The callback may have used the session from a coroutine. */
+	d->L = L;
+	d->now++;
+	if (lua_gettop(L) < function)
+		return false;
+	stop = lua_isboolean(L, function) && !lua_toboolean(L, function);
+	lua_settop(L, function - 1);
+	return stop;
+}
 /*
  * Reports the error on top of the stack, raised by the slot's
  * callback, and pops it. Returns true to end the dispatch.

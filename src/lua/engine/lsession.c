@@ -21,7 +21,7 @@
 
 #define TYPENAME "perfev.core.session"
 #define MAX_READY 64
-/* Of a recording: callbacks, and records read, between two checks for signals. */
+/* Of a recording: calls of Lua, and records read, between two checks for signals. */
 #define ROUND_CALLS 512
 #define ROUND_READS 8192
 
@@ -454,14 +454,6 @@ static void close_all(struct l_session *self)
 	free_rest(self);
 }
 
-/* A round, outside of the protected call, so that it survives an error. */
-struct delivery {
-	struct l_session *self;
-	uint64_t most, nr; /* limit and number of callbacks */
-	int rc;            /* of pev_engine_next() */
-	struct pev_err err;
-};
-
 enum { AT_FILE = 4 }; /* the recording, in the calls of a round */
 
 /* Counts following samples like the current one, if that is all they are for. Returns how many. */
@@ -478,23 +470,33 @@ static uint32_t count_run(struct l_session *self, uint64_t most)
 	return nr;
 }
 
+/* After a callback. One that has forked leaves the remaining records to the parent. */
+static bool may_continue(lua_State *L, struct l_session *self)
+{
+	return enter(L, self, AT_FILE) && pev_session_is_ours(self->s);
+}
+
 /* Calls the callback. Returns true if it ends the round. */
 static bool call_callback(struct l_session *self)
 {
 	uint32_t slot = self->engine.slot;
 	const struct pev_record *rec = &self->engine.rec;
 
-	if (l_dispatch_takes_numbers_only(&self->d, slot, rec))
+	if (l_session_takes_numbers(self))
 		return l_dispatch_call_with_numbers(&self->d, slot, rec);
 	return l_dispatch_call_callback(&self->d, slot, rec, point_view(self));
 }
 
 /* Delivers records until the round is over. */
-static void call_callbacks(lua_State *L, struct l_session *self, struct delivery *delivery)
+static void call_callbacks(lua_State *L, struct l_session *self, struct l_delivery *delivery)
 {
 	struct pev_engine *e = &self->engine;
 
-	while (delivery->nr < delivery->most && !self->d.stop) {
+	while (delivery->nr < delivery->most && delivery->calls && !self->d.stop) {
+		if (e->source->run->rows && l_session_call_with_rows(L, self, delivery)) {
+			self->d.stop = self->d.stop || !may_continue(L, self);
+			continue;
+		}
 		delivery->rc = pev_engine_next(e, &delivery->err);
 		if (delivery->rc <= 0)
 			return;
@@ -509,9 +511,8 @@ static void call_callbacks(lua_State *L, struct l_session *self, struct delivery
 			self->delivered += more;
 			continue;
 		}
-		/* A callback that has forked leaves the remaining records to the parent. */
-		if (call_callback(self) || !enter(L, self, AT_FILE) ||
-		    !pev_session_is_ours(self->s))
+		delivery->calls--;
+		if (call_callback(self) || !may_continue(L, self))
 			self->d.stop = true;
 	}
 	delivery->rc = 0;
@@ -520,7 +521,7 @@ static void call_callbacks(lua_State *L, struct l_session *self, struct delivery
 /* (arguments and recording of the caller, delivery) */
 static int l_deliver(lua_State *L)
 {
-	struct delivery *delivery = lua_touserdata(L, -1);
+	struct l_delivery *delivery = lua_touserdata(L, -1);
 
 	lua_pop(L, 1);
 	call_callbacks(L, delivery->self, delivery);
@@ -531,7 +532,7 @@ static int l_deliver(lua_State *L)
  * One protected call covers many callbacks, because it costs half as much as a
  * callback. After an error the loop continues behind the callback that raised it.
  */
-static void call_callbacks_protected(lua_State *L, struct delivery *delivery)
+static void call_callbacks_protected(lua_State *L, struct l_delivery *delivery)
 {
 	struct l_session *self = delivery->self;
 	int top = lua_gettop(L), rc;
@@ -548,7 +549,7 @@ static void call_callbacks_protected(lua_State *L, struct delivery *delivery)
 		delivery->rc = 0;
 		if (l_dispatch_report_error(&self->d, self->engine.slot, self->engine.rec.type))
 			self->d.stop = true;
-	} while (enter(L, self, AT_FILE) && pev_session_is_ours(self->s));
+	} while (may_continue(L, self));
 }
 
 /* Calls the handler "news" if the recording has new events. True if it did. Keeps its error. */
@@ -573,7 +574,11 @@ static int l_session_dispatch(lua_State *L)
 	struct l_session *self = l_session_check(L);
 	enum pev_drain drain = check_drain(L, 2);
 	lua_Integer max = luaL_optinteger(L, 3, 0);
-	struct delivery delivery = { .self = self, .most = max ? (uint64_t)max : UINT64_MAX };
+	struct l_delivery delivery = {
+		.self = self,
+		.most = max ? (uint64_t)max : UINT64_MAX,
+		.calls = self->file ? ROUND_CALLS : UINT64_MAX,
+	};
 
 	luaL_argcheck(L, max >= 0, 3, "negative");
 	if (self->d.dispatching)
@@ -582,8 +587,6 @@ static int l_session_dispatch(lua_State *L)
 	lua_getiuservalue(L, 1, L_SESSION_UV_FILE);
 	if (!enter(L, self, AT_FILE))
 		return luaL_error(L, "the recording is closed");
-	if (self->file && delivery.most > ROUND_CALLS)
-		delivery.most = ROUND_CALLS;
 	l_dispatch_prepare_stack(L, &self->d);
 	luaL_checkstack(L, 2 * lua_gettop(L) + LUA_MINSTACK, "dispatch");
 	if (max)
@@ -663,8 +666,11 @@ static int l_session_pull(lua_State *L)
 /* The iterator's upvalues: saves a method's lookups at each call. */
 enum { PULL_SESSION = 1, PULL_FILE, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISPATCH_VIEWS };
 
-/* Takes the round's next record. Returns as pev_engine_next(). */
-static int next_pulled(lua_State *L, struct l_session *self)
+/*
+ * Takes the round's next record. Returns as pev_engine_next(). *nr: the
+ * values that were pushed for it; 0: call push_pulled().
+ */
+static int next_pulled(lua_State *L, struct l_session *self, int *nr)
 {
 	struct pev_err err;
 	int rc;
@@ -677,6 +683,9 @@ static int next_pulled(lua_State *L, struct l_session *self)
 	self->d.now++;
 	if (l_dispatch_is_at_limit(&self->d))
 		return 0;
+	*nr = self->d.pulls ? l_session_push_row(L, self) : 0;
+	if (*nr)
+		return 1;
 	do {
 		rc = pev_engine_next(&self->engine, &err);
 	} while (rc > 0 && !l_dispatch_is_wanted(&self->d, self->engine.slot, &self->engine.rec));
@@ -692,7 +701,7 @@ static int push_pulled(lua_State *L, struct l_session *self)
 
 	pev_engine_skip_listeners(&self->engine);
 	self->delivered++;
-	if (self->d.pulls && l_dispatch_takes_numbers_only(&self->d, self->engine.slot, rec))
+	if (self->d.pulls && l_session_takes_numbers(self))
 		return l_dispatch_push_pulled_numbers(L, &self->d, self->engine.slot, rec);
 	turn = point_view(self);
 	return l_dispatch_push_pulled(L, &self->d, self->engine.slot, turn,
@@ -703,11 +712,12 @@ static int push_pulled(lua_State *L, struct l_session *self)
 static int l_pull(lua_State *L)
 {
 	struct l_session *self = lua_touserdata(L, lua_upvalueindex(PULL_SESSION));
+	int nr;
 
 	do {
 		lua_settop(L, 0);
-		if (next_pulled(L, self) > 0)
-			return push_pulled(L, self);
+		if (next_pulled(L, self, &nr) > 0)
+			return nr ? nr : push_pulled(L, self);
 		l_raise_pending(L);
 		if (self->s && self->engine.has_news) {
 			lua_pushvalue(L, lua_upvalueindex(PULL_SESSION));

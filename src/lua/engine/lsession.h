@@ -36,7 +36,7 @@ struct l_session {
 	struct l_dispatch d;
 	struct l_unordered *unordered; /* NULL: records are delivered in the order of time */
 	uint64_t delivered;
-	uint64_t fed;                /* of them, without a dispatch that returned their number */
+	uint64_t fed;                /* part of delivered: samples that bypassed dispatch */
 	struct pev_err damage;       /* why reading the recording ended early; code 0: it did not */
 	struct pev_tracepoints *tps; /* owned */
 	struct pev_kallsyms *symbols; /* owned; read when the first address is printed */
@@ -70,3 +70,27 @@ bool l_session_take_recording(lua_State *L, struct l_session *self);
 uint64_t l_session_count_fed(struct l_session *self);
 /* Sets the totals that a recording has in place of rings. */
 void l_session_add_totals(struct l_session *self, struct pev_totals *totals);
+
+/* ---- rows: lsession_rows.c ---- */
+
+/*
+ * True if the current record is for a consumer of numbers only. From then on, rows of its event
+ * are read ahead.
+ */
+bool l_session_takes_numbers(struct l_session *self);
+/* Takes the next record and pushes its row, for a loop, if it was read ahead. Returns how many. */
+int l_session_push_row(lua_State *L, struct l_session *self);
+/* A round, outside of the protected call, so that it survives an error. */
+struct l_delivery {
+	struct l_session *self;
+	uint64_t most, nr; /* limit and number of delivered records */
+	uint64_t calls;    /* calls of Lua that are left */
+	int rc;            /* of pev_engine_next() */
+	struct pev_err err;
+};
+
+/*
+ * Calls a callback with the following rows of one event. False if there are none. Raises, like the
+ * callback. d.stop: it ends the dispatch.
+ */
+bool l_session_call_with_rows(lua_State *L, struct l_session *self, struct l_delivery *delivery);

@@ -169,6 +169,7 @@ void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
 {
 	fields->plan = fields->placed = rec->plan;
 	fields->least = 0;
+	fields->asked_row = fields->has_row = false;
 	fields->tp = args ? args->tp : NULL;
 	for (unsigned i = 0; i < fields->nr; i++) {
 		struct l_field *field = &fields->list[i];
@@ -183,6 +184,15 @@ void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
 			fields->raw = field->place.raw;
 		}
 	}
+}
+
+bool l_fields_get_row(const struct l_fields *fields, struct pev_number_row *row)
+{
+	*row = (struct pev_number_row){ .plan = fields->placed, .least = fields->least,
+					.raw = (uint16_t)fields->raw, .nr = (uint16_t)fields->nr };
+	for (unsigned i = 0; i < fields->nr && i < PEV_ROW_MAX; i++)
+		row->places[i] = fields->list[i].place;
+	return fields->nr <= PEV_ROW_MAX;
 }
 
 static void push_number(lua_State *L, const struct pev_number_field *place,

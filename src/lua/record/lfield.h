@@ -42,6 +42,7 @@ struct l_fields {
 	unsigned nr;
 	const struct pev_plan *placed;    /* the plan, if all are numbers at known offsets */
 	unsigned least, raw;              /* then: least size of the payload, offset of its size */
+	bool asked_row, has_row;          /* the recording was asked to read them ahead; it does */
 	struct l_field list[];
 };
 
@@ -57,6 +58,8 @@ static inline void l_fields_update(struct l_fields *fields, const struct pev_rec
 	if (rec->plan != fields->plan || (args && args->tp != fields->tp))
 		l_fields_look_up(fields, rec, args);
 }
+/* Sets the row of a sample of the plan placed. False if it has too many numbers. */
+bool l_fields_get_row(const struct l_fields *fields, struct pev_number_row *row);
 /* Pushes the values of a sample of the plan placed, from its bytes alone. */
 void l_fields_push_numbers(lua_State *L, const struct l_fields *fields,
 			   const struct pev_record *rec);
