@@ -1,5 +1,6 @@
 -- Aggregators that need no order of time: fed in the order of the file, on several threads, with the same result.
 
+local core = require "perfev.core"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -16,11 +17,7 @@ teardown(function() run.remove(dir) end)
 local nr_files = 0
 local function spill(bytes)
   nr_files = nr_files + 1
-  local path = ("%s/%d.data"):format(dir, nr_files)
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
+  return run.write_file(("%s/%d.data"):format(dir, nr_files), bytes)
 end
 
 local function attr(t)
@@ -45,12 +42,21 @@ local function sample(i, payload)
            misc = 1 + i % 2 }
 end
 
+-- A sample like the one before, except that its payload ends behind it.
+local function longer_payload(b, i, payload)
+  local bytes = b.encode(sample(i, payload))
+  local raw = #bytes - (4 + #payload + 7) // 8 * 8
+  return bytes:sub(1, raw) .. b:pack("I4", #payload + 64) .. bytes:sub(raw + 5)
+end
+
 -- Records of every kind that the reader handles by itself are among the samples.
 local function build(endian, nr)
   local b = new_builder(endian)
   local function own(i) return { pid = 7, tid = 7, time = i * MS + 100 * MS, cpu = 0, identifier = 11 } end
   for i = 1, nr or SAMPLES do
-    b:add(sample(i, ("x"):rep(20 + i % 17 * 8)))
+    local payload = ("x"):rep(20 + i % 17 * 8)
+    b:add(sample(i, payload))
+    if i % 1600 == 0 then b:add(longer_payload(b, i, payload)) end
     if i % 500 == 0 then b:round() end
     if i % 700 == 0 then b:add { type = "comm", pid = 7, tid = 7, comm = "name" .. i, sample_id = own(i) } end
     if i % 900 == 0 then b:add { type = "lost", id = 11, lost = i, sample_id = own(i) } end
@@ -63,19 +69,20 @@ local function build(endian, nr)
   return b
 end
 
--- Makes a directory as perf record --threads does: the records but for the first are in the files of two rings.
-local function directory_of(b, cut)
+-- Makes a directory as perf record --threads does: the records but for the first `head` (1) are in the files of two
+-- rings.
+local function directory_of(b, cut, head)
   nr_files = nr_files + 1
   local path = ("%s/%d.dir"):format(dir, nr_files)
   assert(os.execute("mkdir " .. path))
   local records, middle = b.records, #b.records // 3
-  b.records = { records[1] }
+  head = head or 1
+  b.records = { table.unpack(records, 1, head) }
   local files = { [""] = b:file { [EVENT_DESC] = b:event_desc() }, [".2"] = "" }
-  files[".0"] = table.concat(records, "", 2, middle):sub(1, cut)
+  files[".0"] = table.concat(records, "", head + 1, middle):sub(1, cut)
   files[".1"] = table.concat(records, "", middle + 1)
   for name, bytes in pairs(files) do
-    local file <close> = assert(io.open(path .. "/data" .. name, "wb"))
-    file:write(bytes)
+    run.write_file(path .. "/data" .. name, bytes)
   end
   return path
 end
@@ -158,9 +165,25 @@ describe("aggregators that need no order of time", function()
     local r = assert_same(spill(whole))
     assert.is_true(r.ok)
     assert.equal(9500, r.totals.delivered) -- without those that a condition drops
-    assert.equal(SAMPLES + 20 + 14 + 11 + 9 + 7, r.totals.records) -- with rounds, COMM, LOST and invalid samples
+    assert.equal(SAMPLES + 20 + 14 + 11 + 9 + 7 + 6, r.totals.records) -- with rounds, COMM, LOST and invalid samples
     assert.is_true(r.totals.lost > 0 and r.totals.malformed > 0 and r.totals.unknown_id > 0)
     assert.is_true(#r.rows.count[1] == 5 and #r.rows.quantile[1] == 5)
+  end)
+
+  it("count each of many numbers by itself", function()
+    local expected = {}
+    for i = 1, SAMPLES do
+      local s = sample(i, "")
+      if s.identifier == 12 then expected[s.period] = (expected[s.period] or 0) + 1 end
+    end
+    local r = assert_same(spill(whole), nil, function(s)
+      local numbers = perfev.count { by = "period" }
+      s:event { "context-switches", sample = numbers }
+      return { numbers = numbers }
+    end)
+    local got = {}
+    for _, row in ipairs(r.rows.numbers[1]) do got[row.period] = row.value end
+    assert.same(expected, got)
   end)
 
   it("have the same values in the other byte order", function()
@@ -190,6 +213,19 @@ describe("aggregators that need no order of time", function()
       assert.matches("0x%x+", r.why)
       assert.is_true(#r.rows.count[1] == 5)
     end
+  end)
+
+  it("end with the same error at a first sample of no size, if samples have no ids", function()
+    local b = perfdata.new { events = { { attr = { type = 1, config = 0, sample_type = { "time", "tid" } },
+                                          name = "cpu-clock" } } }
+    b:add(b:pack("I4I2I2", 9, 2, 0))
+    local r = assert_same(spill(file_of(b)), nil, function(s)
+      local tids = perfev.count { by = "tid" }
+      s:event { "cpu-clock", sample = tids }
+      return { tids = tids }
+    end)
+    assert.is_nil(r.ok)
+    assert.matches("0x%x+", r.why)
   end)
 
   it("have the same values if the recording is a directory", function()
@@ -299,7 +335,8 @@ describe("aggregators that need no order of time", function()
     for why, one in pairs {
       ["a callback is a function"] = event { sample = function() end },
       ["a callback gets records that are no samples"] = event { sample = count {}, comm = count {} },
-      ["names of tasks and stacks change in time"] = event { sample = count { by = "comm" } },
+      ["names of tasks change in time"] = event { sample = count { by = "comm" } },
+      ["stacks depend on the maps of tasks, which change in time"] = event { sample = count { by = "symbol" } },
       ["a condition asks for the name of a task"] = event { sample = count {}, where = { "comm", "==", "x" } },
       ["top{} keeps the keys that came last"] = event { sample = perfev.top { by = "ip" } },
       ["lines are printed"] = event { sample = perfev.line "{tid}", where = { "tid", "<", 0 } },
@@ -354,12 +391,148 @@ describe("aggregators that need no order of time", function()
     assert.is_true(qualified.syscount)
   end)
 
+  -- ---- stacks of the kernel as keys ----
+
+  local KERNEL, USER, TEXT = -128, -512, 0x7fff0000
+  local function mmap(pid, start, len, name, time)
+    return { type = "mmap2", pid = pid, tid = pid < 0 and 0 or pid, addr = start, len = len, pgoff = 0, prot = 5,
+             filename = name, maj = 8, min = 1, ino = pid < 0 and 0 or start >> 12, ino_generation = 1,
+             sample_id = { pid = pid, tid = pid, time = time or 0, cpu = 0, identifier = time and 11 } }
+  end
+
+  -- A recording with call chains, of which so many are different. `before` are records before its samples; later[i]
+  -- comes before the i-th.
+  local function chains(endian, before, later, nr, different)
+    local with_chains = { "ip", "tid", "time", "cpu", "identifier", "callchain" }
+    local b = perfdata.new { endian = endian, events = {
+      { ids = { 11 }, name = "cpu-clock", attr = { type = 1, config = 0, sample_period = 1, sample_id_all = true,
+                                                   sample_type = with_chains, comm = true, task = true, mmap = true } },
+      { ids = { 12 }, name = "page-faults", attr = { type = 1, config = 2, sample_period = 1, sample_id_all = true,
+                                                     sample_type = with_chains } },
+    } }
+    for _, record in ipairs(before) do b:add(record) end
+    for i = 1, nr or 6000 do
+      if later and later[i] then b:add(later[i]) end
+      local cpu, chain = i // 100 % 2, {}
+      if i % 3 > 0 then
+        chain[1] = KERNEL
+        for depth = 1, i % 10 do chain[#chain + 1] = TEXT + i * 7 % (different or 13) * 0x1000 + depth * 16 end
+      end
+      if i % 5 > 0 then
+        chain[#chain + 1] = USER
+        for depth = 1, i % 20 do chain[#chain + 1] = 0x10000 + i % 50 * 0x100 + depth end
+      end
+      b:add { type = "sample", identifier = 11 + i % 7 // 6, pid = 7 + i % 3, tid = 7 + i % 3, cpu = cpu,
+              time = (i - cpu * 50) * MS + 100 * MS, ip = chain[2] or 0, misc = i % 3 > 0 and 1 or 2,
+              callchain = chain }
+      if i % 500 == 0 then b:round() end
+      if i % 700 == 0 then b:add(mmap(7, 0x10000, 0x10000, "/bin/a" .. i, (i - 60) * MS + 100 * MS)) end
+      if i % 1100 == 0 then b:add(b:pack("I4I2I2i8i8", 9, 2, 24, 11, i)) end -- it ends before its fields
+    end
+    return b
+  end
+
+  local MAPS = { mmap(-1, TEXT, 0x4000, "[kernel.kallsyms]_text"), mmap(-1, TEXT + 0x6000, 0x3000, "[module]"),
+                 mmap(7, 0x10000, 0x10000, "/bin/a") }
+
+  -- A stack as text: each frame's address and file.
+  local function shown(stack)
+    local frames = {}
+    for i, frame in ipairs((core.stack_frames(stack))) do frames[i] = ("%x %s"):format(frame.ip, frame.path or "?") end
+    return table.concat(frames, ", ")
+  end
+
+  local function shown_rows(r)
+    for _, rows in pairs(r.rows) do
+      for _, row in ipairs(rows[1]) do row.kstack = shown(row.kstack) end
+    end
+    return r
+  end
+
+  local function count_kstacks(s)
+    local aggs = { alone = perfev.count { by = "kstack" },
+                   both = perfev.sum { by = { "tid", "kstack" }, value = "cpu" },
+                   some = perfev.count { by = { "kstack", "cpumode" }, where = { "tid", ">", 7 } } }
+    s:event { "cpu-clock", callchain = true, sample = { aggs.alone, aggs.both } }
+    s:event { "page-faults", callchain = true, sample = aggs.some }
+    return aggs
+  end
+
+  -- Compares the rows and their order for each number of threads. `way` is a pattern of the message.
+  local function assert_same_kstacks(path, way, opts)
+    local expected = shown_rows(in_order(path, opts, count_kstacks))
+    for _, jobs in ipairs(JOBS) do
+      local got, taken = result(path, with(opts, { jobs = jobs }), count_kstacks)
+      assert.matches(way, taken)
+      assert.same(expected, shown_rows(got))
+    end
+    return expected
+  end
+
+  it("count the kernel's stacks, with the files of their frames", function()
+    for _, endian in ipairs { "little", "big" } do
+      local r = assert_same_kstacks(spill(file_of(chains(endian, MAPS))), "read without order of time, on %d thread")
+      assert.is_true(r.ok)
+      assert.is_true(r.totals.malformed > 0)
+      assert.is_true(#r.rows.alone[1] > 50)
+      assert.is_true(#r.rows.both[1] > #r.rows.alone[1])
+      local text = {}
+      for i, row in ipairs(r.rows.alone[1]) do text[i] = row.kstack end
+      text = table.concat(text, "\n")
+      assert.matches("%[kernel.kallsyms%]_text", text)
+      assert.matches("%[module%]", text)
+      assert.matches("%x %?", text)
+      assert.is_nil(text:find("/bin", 1, true))
+    end
+    assert_same_kstacks(directory_of(chains("little", MAPS), nil, #MAPS), "read without order of time")
+  end)
+
+  it("are read again in the order of time if the kernel's maps can change between its stacks", function()
+    local again = "read again in the order of time: the kernel's maps can change between samples$"
+    local bpf = { type = "ksymbol", addr = TEXT + 0xa000, len = 0x2000, ksym_type = 1, flags = 0, name = "bpf_prog",
+                  sample_id = { pid = 0, tid = 0, time = 3000 * MS, cpu = 0, identifier = 11 } }
+    local module = mmap(-1, TEXT + 0xa000, 0x2000, "[late]", 3000 * MS)
+    for _, late in ipairs { bpf, module, mmap(-1, TEXT + 0xa000, 0x2000, "[late]") } do
+      for _, i in ipairs { 2, 2900, 6000 } do
+        assert_same_kstacks(spill(file_of(chains("little", MAPS, { [i] = late }))), again)
+      end
+      assert_same_kstacks(directory_of(chains("little", MAPS, { [2900] = late }), nil, #MAPS), again)
+    end
+    assert_same_kstacks(spill(file_of(chains("little", { MAPS[1], module }))), again)
+    -- maps of processes change nothing
+    assert_same_kstacks(spill(file_of(chains("little", MAPS, { [9] = mmap(8, TEXT, 0x9000, "/bin/b", 3000 * MS) }))),
+      "read without order of time")
+  end)
+
+  it("count the kernel's stacks of damaged and mutated recordings", function()
+    local bytes = file_of(chains("little", MAPS, nil, 2500))
+    local r = assert_same_kstacks(spill(bytes:sub(1, #bytes - 100003)), "in the order of time: the kernel's maps can")
+    assert.is_nil(r.ok)
+    for seed = 1, 30 do
+      local path = spill(mutated(bytes, seed))
+      local expected = shown_rows(result(path, { in_order = true }, count_kstacks))
+      table.sort(expected.said)
+      for _, jobs in ipairs { 1, 3 } do
+        local got = shown_rows(result(path, { jobs = jobs }, count_kstacks))
+        table.sort(got.said)
+        assert.same(expected, got)
+      end
+    end
+  end)
+
+  it("fall back to the order of time if stacks do not fit", function()
+    local path = spill(file_of(chains("little", MAPS, nil, 6000, 10007)))
+    for _, jobs in ipairs(JOBS) do
+      local _, way = result(path, { jobs = jobs, max_bytes = 1 << 20 }, count_kstacks)
+      assert.matches("read again in the order of time: not all keys have room$", way)
+    end
+  end)
+
   -- `make test-tsan` runs this file with a perfl that reports races on standard error.
   it("are printed alike by perfl with any number of threads", function()
     local path = spill(whole)
     local script = ("%s/all.lua"):format(dir)
-    local file = assert(io.open(script, "w"))
-    file:write [[
+    run.write_file(script, [[
       local p = require "perfev"
       p.event { "cpu-clock", where = { "ip", ">", 0x1001 }, sample = {
         p.count { by = { "tid", "event", "cpumode" } }, p.sum { by = "cpu", value = "period" },
@@ -367,8 +540,7 @@ describe("aggregators that need no order of time", function()
         p.hist { by = "tid", value = "period" }, p.quantile { by = "tid", value = "time" } } }
       p.event { "context-switches", sample = p.count { by = "tid" } }
       p.event { "page-faults", sample = p.count {} }
-    ]]
-    file:close()
+    ]])
     local function output(words)
       return run.capture(("%s %s -i %s %s 2>&1; echo status $?"):format(run.perfl, words, path, script))
     end
@@ -378,6 +550,18 @@ describe("aggregators that need no order of time", function()
       local got = output("--jobs " .. jobs):gsub("%d+ late, [^\n]*", "")
       assert.equal(expected, got)
     end
+  end)
+
+  it("print the kernel's stacks alike by perfl with any number of threads", function()
+    local path = spill(file_of(chains("little", MAPS)))
+    local function output(words)
+      return run.capture(("%s %s -i %s -e '%s' 2>/dev/null; echo status $?"):format(run.perfl, words, path,
+        [[local p = require "perfev"
+          p.event { "cpu-clock", callchain = true, sample = p.count { by = { "kstack", "tid" } } }]]))
+    end
+    local expected = output("-d 100000s")
+    assert.matches("0x7fff", expected)
+    for _, jobs in ipairs(JOBS) do assert.equal(expected, output("--jobs " .. jobs)) end
   end)
 
   it("take the number of threads from --jobs", function()

@@ -1,10 +1,8 @@
 /*
  * reader.c - libFuzzer: reads a recording; its first byte has flags.
  *
- * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window; bit 3: of a
- * 32-bit kernel; bit 4: compressed data is a list of repeats (below), which random bytes can form,
- * unlike zstd; bit 5: the medium fails in the middle; bit 6: a directory with data.0 and data.1,
- * the last parts of the input, whose sizes are the first two 16-bit numbers.
+ * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 3: of a 32-bit kernel; others:
+ * see parse_input().
  * Invariants for any input: a record takes 8 bytes of it at least, memory is bounded, no foreign
  * memory is accessed, and a reader that ends early names the offset.
  */
@@ -75,26 +73,17 @@ static void read_all(struct pev_reader *df, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { .files[0] = { data + 1, size - 1 }, .bad = SIZE_MAX };
-	struct pev_reader_config config = {
-		.inflate = get_inflate,
-		.note = hear_note,
-		.ctx = &in,
-	};
+	struct pev_reader_config config;
+	struct input in;
 	struct pev_sys sys = sys_of_input(&in);
 	struct pev_reader *df;
 
 	if (!size)
 		return 0;
+	parse_input(&in, &config, data, size);
 	in.pipe = data[0] & 1;
 	config.unordered = data[0] & 2;
-	config.window = data[0] & 4 ? 1 : 0;
-	in.repeated = data[0] & 16;
-	if (data[0] & 32)
-		in.bad = size / 2;
-	in.directory = data[0] & 64;
-	if (in.directory)
-		split_files(&in);
+	config.note = hear_note;
 	if (pev_reader_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
 		pev_reader_set_32bit(df, data[0] & 8);
 		touch_sections(df);

@@ -170,6 +170,38 @@ static inline void split_files(struct input *in)
 	}
 }
 
+/*
+ * Parses the fuzzer's bytes, at least one. Flags in the first byte: bit 2: a small window; bit 4:
+ * compressed data is a list of repeats (above), which random bytes can form, unlike zstd; bit 5:
+ * the medium fails in the middle; bit 6: a directory with data.0 and data.1, the last parts of the
+ * input, whose sizes are the first two 16-bit numbers.
+ */
+static inline void parse_input(struct input *in, struct pev_reader_config *config,
+			       const uint8_t *data, size_t size)
+{
+	*in = (struct input){
+		.files[0] = { data + 1, size - 1 },
+		.bad = data[0] & 32 ? size / 2 : SIZE_MAX,
+		.repeated = data[0] & 16,
+		.directory = data[0] & 64,
+	};
+	if (in->directory)
+		split_files(in);
+	*config = (struct pev_reader_config){
+		.window = data[0] & 4 ? 1 : 0,
+		.inflate = get_inflate,
+		.ctx = in,
+	};
+}
+
+static int in_clock(void *ctx, int clockid, uint64_t *ns)
+{
+	(void)ctx;
+	(void)clockid;
+	*ns = 0;
+	return 0;
+}
+
 /* The calls that a reader of the input makes. Threads may use pread at the same time. */
 static inline struct pev_sys sys_of_input(struct input *in)
 {
@@ -180,5 +212,6 @@ static inline struct pev_sys sys_of_input(struct input *in)
 		.list = in_list,
 		.pread = in_pread,
 		.read = in_read,
+		.clock = in_clock,
 	};
 }

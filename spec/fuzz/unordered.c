@@ -1,8 +1,8 @@
 /*
  * unordered.c - libFuzzer: reads a recording in order, and without order on 2 threads.
  *
- * Flags in the first byte: bit 0: also on 1 thread; bit 1: also on 3; bits 2, 4, 5, 6 as in
- * reader.c.
+ * Flags in the first byte: bit 0: also on 1 thread; bit 1: also on 3; others: see
+ * parse_input().
  * Invariants for any input: each way passes the same samples, ends with the same error, and counts
  * the same records.
  */
@@ -38,14 +38,17 @@ static void add_sample(struct sums *sums, uint32_t event, const unsigned char *b
 	sums->hash += hash;
 }
 
-static void feed(void *ctx, uint32_t part, const struct pev_source_record *samples, uint32_t nr)
+static void feed(void *ctx, uint32_t part, const struct pev_samples *samples)
 {
 	struct sums *parts = ctx;
 
-	for (uint32_t i = 0; i < nr; i++) {
-		if (samples[i].event != samples[0].event)
+	for (uint32_t i = 0; i < samples->nr; i++) {
+		const unsigned char *bytes = samples->at[i];
+		uint16_t size = pev_load16(bytes + 6, samples->plan->swap);
+
+		if (!pev_sample_fits(samples->plan, bytes, size))
 			__builtin_trap();
-		add_sample(&parts[part], samples[i].event, samples[i].bytes, samples[i].size);
+		add_sample(&parts[part], samples->event, bytes, size);
 	}
 }
 
@@ -169,20 +172,14 @@ static void check_threads(const struct pev_sys *sys, const struct pev_reader_con
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { .files[0] = { data + 1, size - 1 }, .bad = SIZE_MAX };
-	struct pev_reader_config config = { .inflate = get_inflate, .ctx = &in };
+	struct pev_reader_config config;
+	struct input in;
 	struct pev_sys sys = sys_of_input(&in);
 	struct result expected;
 
 	if (!size)
 		return 0;
-	config.window = data[0] & 4 ? 1 : 0;
-	in.repeated = data[0] & 16;
-	if (data[0] & 32)
-		in.bad = size / 2;
-	in.directory = data[0] & 64;
-	if (in.directory)
-		split_files(&in);
+	parse_input(&in, &config, data, size);
 	expected = read_recording(&sys, &config, 0);
 	check_threads(&sys, &config, &expected, 2);
 	if (data[0] & 1)

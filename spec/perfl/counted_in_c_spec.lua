@@ -260,6 +260,7 @@ local CHOSEN = "-p and a command: who counts is known task by task" -- without t
 -- Why a shipped script has callbacks for frequent records.
 local reasons = {
   biosnoop = LINES, cswlog = LINES, execsnoop = LINES, flightrec = LINES, killsnoop = LINES, procmon = LINES,
+  locks = "a mutex may begin twice before it ends: the first counts",
   trace = LINES, watch = "--each: " .. LINES, timeline = "it draws each", runqlat = CHOSEN, cpudist = CHOSEN,
 }
 

@@ -73,6 +73,19 @@ describe("perfev.decoder", function()
     end
   end)
 
+  it("does not take the id at the end of a record for its own if the record's trailer is not there", function()
+    local spec = {
+      { sample_type = { "identifier" }, sample_id_all = true, ids = { 5 } },
+      { sample_type = { "cpu", "identifier" }, sample_id_all = true, ids = { 6 } },
+    }
+    local record = { type = "bpf_event", bpf_type = 1, flags = 0, id = 7, tag = "12345678",
+                     sample_id = { identifier = 77 } }
+    local bytes = perfev.encode(spec[1], record)
+    local t, why = decoded(spec, bytes:sub(1, 6) .. pack("<I2", #bytes + 8) .. bytes:sub(9) .. pack("<I8", 5))
+    assert.is_nil(t)
+    assert.matches("id 5 belongs to no attr", why)
+  end)
+
   it("continues after the last record", function()
     local spec = { sample_type = { "ip" } }
     local bytes = perfev.encode(spec, { type = "sample", ip = 1 })

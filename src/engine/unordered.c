@@ -5,14 +5,17 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/growing_list.h"
+#include "base/pipeline.h"
 #include "perfdata/event_ids.h"
 
-#define PART_MAX ((size_t)16 << 20)
+#define PART_FIRST ((uint64_t)16 << 20)
+#define PART_MAX ((uint64_t)512 << 20)
+#define STEP_NS UINT64_C(50000000)       /* a step that takes less is followed by a longer one */
 #define PART_MIN ((uint64_t)128 << 10)
 #define RECORD_MAX ((size_t)64 << 10)
 #define BUFFER ((size_t)128 << 10)       /* stays in the second level of the cache */
@@ -41,6 +44,8 @@ struct part {
 	uint64_t end;            /* of the last one */
 	bool has_begin;          /* a record begins there */
 	bool stopped;            /* the reader has to continue at end */
+	bool has_samples;        /* or can have some before it */
+	bool remaps;             /* the kernel's maps can change between samples */
 	bool no_memory;
 	struct range_list ranges;
 	unsigned char *buffer;   /* BUFFER + RECORD_MAX bytes */
@@ -49,6 +54,7 @@ struct part {
 struct pev_unordered {
 	struct pev_unordered_config config;
 	uint64_t excluded;
+	uint64_t part_max;       /* bytes of a part of the next step */
 	struct file *files;      /* config.nr_areas */
 	struct part parts[];     /* config.jobs */
 };
@@ -100,7 +106,7 @@ static struct form form_of(const struct pev_event_ids *events)
 			      events->nr > 1 ? events->sample_id_off : 0 };
 }
 
-/* Returns the layout of the sample, or NULL. The sample has 8 bytes or more. */
+/* Returns the layout of the sample, or NULL. */
 static inline __attribute__((always_inline)) const struct pev_batch_kind *
 kind_of(struct part *part, struct form form, const unsigned char *sample, uint32_t size)
 {
@@ -129,7 +135,7 @@ take_sample(struct part *part, struct form form, const unsigned char *sample, ui
 		return false;
 	if (!kind->is_wanted || time < config->from || time > config->to)
 		return true;
-	pev_batch_add(&part->batch, kind, sample, size);
+	pev_batch_add(&part->batch, kind, sample);
 	return true;
 }
 
@@ -142,6 +148,56 @@ static bool has_known_end(uint32_t type)
 	       type != PEV_USER_COMPRESSED && type != PEV_USER_COMPRESSED2;
 }
 
+static void keep_range(struct part *part, uint64_t begin, uint64_t end, uint64_t samples)
+{
+	const struct pev_reader_range range = { .begin = begin, .end = end, .samples = samples };
+
+	if (samples && add_range(&part->ranges, &range) < 0)
+		part->no_memory = true;
+}
+
+static bool changes_kernel_maps(uint32_t type, const unsigned char *record, uint16_t size,
+				bool swap)
+{
+	if (type == PERF_RECORD_KSYMBOL)
+		return true;
+	return (type == PERF_RECORD_MMAP || type == PERF_RECORD_MMAP2) && size >= 12 &&
+	       pev_load32(record + 8, swap) == UINT32_MAX; /* pid -1 */
+}
+
+/*
+ * Passes a record of the kernel's maps to the consumer, if the recorder put it before all samples:
+ * the reader delivers it before them, too.
+ */
+static bool take_kernel_map(struct part *part, const unsigned char *record, uint16_t size)
+{
+	const struct pev_unordered_config *config = part->config;
+	const struct pev_event_ids *events = part->file->area.event_ids;
+	const struct pev_piece piece = { .bytes = record, .size = size,
+					 .type = pev_load32(record, events->swap) };
+	const struct pev_plan *plan = pev_event_ids_common_plan(events, piece.type);
+	struct pev_record rec;
+
+	if (part->has_samples || part->ranges.nr || !events->same_trailers ||
+	    !plan->from_end[PEV_F_TIME] || pev_event_ids_record_time(plan, &piece))
+		return false;
+	return pev_record_locate(&rec, plan, record, size, NULL) < 0 ||
+	       config->map_kernel(config->batch.ctx, &rec);
+}
+
+/* Looks at a record that is left to the reader. */
+static void look_at_other(struct part *part, const unsigned char *record, uint16_t size)
+{
+	bool swap = part->file->area.event_ids->swap;
+	uint32_t type = pev_load32(record, swap);
+
+	if (!part->config->map_kernel)
+		return;
+	part->has_samples = part->has_samples || type == PERF_RECORD_SAMPLE;
+	if (changes_kernel_maps(type, record, size, swap) && !take_kernel_map(part, record, size))
+		part->remaps = true;
+}
+
 /* As read_buffer(). */
 static inline __attribute__((always_inline)) size_t
 read_records(struct part *part, struct form form, const unsigned char *bytes, size_t len,
@@ -149,33 +205,31 @@ read_records(struct part *part, struct form form, const unsigned char *bytes, si
 {
 	bool swap = form.swap;
 	size_t limit = part->limit - offset < len ? (size_t)(part->limit - offset) : len;
-	struct pev_reader_range range = { .begin = offset };
-	size_t at = 0;
+	uint64_t samples = 0;
+	size_t at = 0, begin = 0; /* begin: of the range of these samples */
 
-	while (at < limit && len - at >= sizeof(struct perf_event_header) && !part->stopped) {
+	while (at < limit && len - at >= sizeof(struct perf_event_header)) {
 		uint32_t type = pev_load32(bytes + at, swap);
 		uint16_t size = pev_load16(bytes + at + 6, swap);
 
+		if (size > len - at)
+			break;
+		if (type == PERF_RECORD_SAMPLE && size &&
+		    take_sample(part, form, bytes + at, size)) {
+			samples++;
+			at += size;
+			continue;
+		}
 		if (size < sizeof(struct perf_event_header) || !has_known_end(type)) {
 			part->stopped = true;
 			break;
 		}
-		if (size > len - at)
-			break;
-		if (type == PERF_RECORD_SAMPLE && take_sample(part, form, bytes + at, size)) {
-			range.samples++;
-			at += size;
-			continue;
-		}
-		range.end = offset + at;
-		if (range.samples && add_range(&part->ranges, &range) < 0)
-			part->no_memory = true;
-		at += size;
-		range = (struct pev_reader_range){ .begin = offset + at };
+		keep_range(part, offset + begin, offset + at, samples);
+		samples = 0;
+		look_at_other(part, bytes + at, size);
+		begin = at += size;
 	}
-	range.end = offset + at;
-	if (range.samples && add_range(&part->ranges, &range) < 0)
-		part->no_memory = true;
+	keep_range(part, offset + begin, offset + at, samples);
 	pev_batch_flush(&part->batch);
 	return at;
 }
@@ -290,14 +344,17 @@ static void *work(void *ctx)
 	return NULL;
 }
 
-static void begin_part(struct part *part, uint64_t begin, uint64_t limit, bool has_begin)
+static void begin_part(struct pev_unordered *self, struct part *part, uint64_t begin,
+		       uint64_t limit, bool has_begin)
 {
 	part->begin = begin;
 	part->limit = limit;
 	part->has_begin = has_begin;
-	part->stopped = part->no_memory = false;
+	part->has_samples = part->file != self->files ||
+			    begin != part->file->area.begin;
+	part->stopped = part->no_memory = part->remaps = false;
 	part->batch.excluded = 0;
-	part->ranges.nr = part->batch.nr = 0;
+	part->ranges.nr = part->batch.samples.nr = 0;
 }
 
 /* Returns the number of bytes that are left to read. */
@@ -316,7 +373,7 @@ static uint32_t cut_slice(struct pev_unordered *self)
 		size += bytes_left(&self->files[i]);
 	size = size / self->config.jobs + 1;
 	size = size > least ? size : least;
-	size = ((size > PART_MAX ? PART_MAX : size) + 7) & ~UINT64_C(7);
+	size = ((size > self->part_max ? self->part_max : size) + 7) & ~UINT64_C(7);
 	for (uint32_t i = 0; i < self->config.nr_areas; i++) {
 		struct file *file = &self->files[i];
 		uint64_t left = bytes_left(file), begin = file->offset;
@@ -326,7 +383,7 @@ static uint32_t cut_slice(struct pev_unordered *self)
 			struct part *part = &self->parts[nr++];
 
 			part->file = file;
-			begin_part(part, begin, begin + bytes, begin == file->offset);
+			begin_part(self, part, begin, begin + bytes, begin == file->offset);
 			begin += bytes;
 			left -= bytes;
 		}
@@ -334,21 +391,14 @@ static uint32_t cut_slice(struct pev_unordered *self)
 	return nr;
 }
 
-/*
- * Reads all parts, each on a thread of its own; this thread reads those that got none. Signals
- * stay with this thread.
- */
+/* Reads all parts, each on a thread of its own; this thread reads those that got none. */
 static void read_parts(struct pev_unordered *self, uint32_t nr)
 {
 	pthread_t threads[PEV_UNORDERED_JOBS_MAX];
 	bool has_thread[PEV_UNORDERED_JOBS_MAX] = { false };
-	sigset_t all, before;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (uint32_t i = 1; i < nr; i++)
-		has_thread[i] = pthread_create(&threads[i], NULL, work, &self->parts[i]) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+		has_thread[i] = pev_thread_start(&threads[i], work, &self->parts[i]) == 0;
 	work(&self->parts[0]);
 	for (uint32_t i = 1; i < nr; i++) {
 		if (has_thread[i])
@@ -364,7 +414,7 @@ static void mend_part(struct pev_unordered *self, struct part *part, uint64_t be
 	if (part->has_begin && part->begin == begin)
 		return;
 	self->config.drop(self->config.batch.ctx, part->batch.part);
-	begin_part(part, begin, part->limit, true);
+	begin_part(self, part, begin, part->limit, true);
 	read_part(part);
 }
 
@@ -376,7 +426,7 @@ static int keep_ranges(struct file *file, const struct range_list *ranges)
 	return 0;
 }
 
-/* Adds the parts in the order of the files. Returns 0 or -ECANCELED. */
+/* Adds the parts in the order of the files. Returns 0, -ECANCELED or -ESTALE. */
 static int join_parts(struct pev_unordered *self, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++) {
@@ -388,6 +438,9 @@ static int join_parts(struct pev_unordered *self, uint32_t nr)
 			continue;
 		}
 		mend_part(self, part, file->offset);
+		/* What the reader reads of it can have maps that are older than samples here. */
+		if (self->config.map_kernel && (part->remaps || part->stopped))
+			return -ESTALE;
 		if (part->no_memory || keep_ranges(file, &part->ranges) < 0 ||
 		    !self->config.join(self->config.batch.ctx, i))
 			return -ECANCELED;
@@ -400,16 +453,25 @@ static int join_parts(struct pev_unordered *self, uint32_t nr)
 
 int pev_unordered_step(struct pev_unordered *self)
 {
+	const struct pev_sys *sys = self->files->area.sys;
 	uint32_t nr = cut_slice(self);
+	uint64_t begun = 0, ended = 0;
+	int rc;
 
 	if (!nr)
 		return 0;
+	sys->clock(sys->ctx, CLOCK_MONOTONIC, &begun);
 	read_parts(self, nr);
-	if (join_parts(self, nr) == 0)
+	sys->clock(sys->ctx, CLOCK_MONOTONIC, &ended);
+	/* Threads wait for each other at the end of a step. */
+	if (ended - begun < STEP_NS && self->part_max < PART_MAX)
+		self->part_max *= 2;
+	rc = join_parts(self, nr);
+	if (rc == 0)
 		return 1;
 	for (uint32_t i = 0; i < self->config.nr_areas; i++)
 		self->files[i].ranges.nr = 0;
-	return -ECANCELED;
+	return rc;
 }
 
 /* ---- open and close ---- */
@@ -423,6 +485,7 @@ struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *conf
 	if (!self)
 		return NULL;
 	self->config = *config;
+	self->part_max = PART_FIRST;
 	self->config.part_min = config->part_min ? config->part_min : PART_MIN;
 	self->files = calloc(config->nr_areas, sizeof(*self->files));
 	has_memory = self->files != NULL;

@@ -28,6 +28,12 @@ struct pev_unordered_config {
 	uint64_t from, to;       /* times of the samples that are passed */
 	/* With the ctx of batch. Forgets what the part got in this step; not called for part 0. */
 	void (*drop)(void *ctx, uint32_t part);
+	/*
+	 * NULL: the consumer does not need the kernel's maps. Otherwise called on the caller's
+	 * thread for the records of these maps that the recorder put before all samples. False:
+	 * order is needed. If these maps can change between samples, order is needed, too.
+	 */
+	bool (*map_kernel)(void *ctx, const struct pev_record *rec);
 	/* Adds the part to part 0, in the order of the file. False: order is needed, give up. */
 	bool (*join)(void *ctx, uint32_t part);
 };
@@ -39,8 +45,9 @@ struct pev_unordered *pev_unordered_open(const struct pev_unordered_config *conf
 void pev_unordered_close(struct pev_unordered *self);
 
 /*
- * Reads a slice. Returns 1, 0 if nothing is left to read here, or -ECANCELED if a join gave up or
- * memory ran out: then everything is dropped, and the reader reads the files from their begin.
+ * Reads a slice. Returns 1, 0 if nothing is left to read here, -ECANCELED if a join gave up or
+ * memory ran out, or -ESTALE if the kernel's maps can change: then everything is dropped, and the
+ * reader reads the files from their begin.
  */
 int pev_unordered_step(struct pev_unordered *self);
 /* Returns the sum of the offsets up to which the files were read. */

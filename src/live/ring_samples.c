@@ -75,7 +75,7 @@ static inline bool take_sample(struct reader *reader, const unsigned char *bytes
 	if (!kind)
 		return false;
 	if (kind->is_wanted)
-		pev_batch_add(&reader->batch, kind, bytes, size);
+		pev_batch_add(&reader->batch, kind, bytes);
 	reader->records++;
 	return true;
 }

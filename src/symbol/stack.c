@@ -167,14 +167,6 @@ static bool is_same_frame(const struct pev_frame *a, const struct pev_frame *b)
 	       a->context == b->context && a->returns == b->returns && a->unwound == b->unwound;
 }
 
-/* A quarter of the budget is left for the keys of aggregators. */
-static bool has_room(const struct pev_stacks *stacks, size_t bytes)
-{
-	const struct pev_budget *budget = stacks->budget;
-
-	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
-}
-
 static bool grow_frames(struct pev_stacks *stacks)
 {
 	uint32_t cap = stacks->cap_frames ? stacks->cap_frames * 2 : FRAMES_FIRST;
@@ -212,7 +204,7 @@ static bool intern_frame(struct pev_stacks *stacks, const struct pev_frame *fram
 		if (is_same_frame(&stacks->frames[*id], frame))
 			return true;
 	}
-	if (!has_room(stacks, FRAME_BYTES))
+	if (!pev_budget_has_room(stacks->budget, FRAME_BYTES))
 		return false;
 	pev_budget_use(stacks->budget, FRAME_BYTES);
 	stacks->bytes += FRAME_BYTES;
@@ -234,8 +226,9 @@ static void note_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid
 
 /* The process of a record and its maps: the same for all frames of a stack. */
 struct chain_owner {
-	struct pev_tasks *tasks;
+	struct pev_tasks *tasks; /* NULL: no frame has a file */
 	int pid;
+	bool only_kernel;        /* only frames of the kernel are read */
 	uint64_t maps[2];        /* versions, by enum pev_context */
 };
 
@@ -243,8 +236,15 @@ static struct chain_owner find_owner(struct pev_tasks *tasks, const struct pev_r
 {
 	int pid = read_number(rec, PEV_F_PID);
 
-	return (struct chain_owner){ tasks, pid, { pev_tasks_maps(tasks, pid),
-						   pev_tasks_maps(tasks, -1) } };
+	return (struct chain_owner){ tasks, pid, false, { pev_tasks_maps(tasks, pid),
+							  pev_tasks_maps(tasks, -1) } };
+}
+
+/* The same for frames of the kernel, which are the same in each process. */
+static struct chain_owner own_kernel(struct pev_tasks *tasks)
+{
+	return (struct chain_owner){ tasks, -1, true,
+				     { 0, tasks ? pev_tasks_maps(tasks, -1) : 0 } };
 }
 
 static bool is_watched(const struct pev_stacks *stacks, const struct pev_frame *frame)
@@ -296,7 +296,7 @@ static void add_frame(struct pev_stacks *stacks, const struct chain_owner *owner
 			return;
 		}
 	}
-	map = find_dso(owner->tasks, owner->pid, frame);
+	map = owner->tasks ? find_dso(owner->tasks, owner->pid, frame) : NULL;
 	frame->dso = map ? pev_dso_of(map->dso, owner->pid) : NULL;
 	if (is_watched(stacks, frame))
 		note_sampled(stacks, frame->dso, owner->pid, map);
@@ -340,21 +340,26 @@ struct chain_walk {
 	const struct pev_record *rec;
 	const struct pev_value *chain;
 	enum pev_context context;
+	bool only_kernel;
 	bool first;  /* of its context: not a return address */
 	uint32_t at;
 };
 
-static struct chain_walk begin_walk(const struct pev_record *rec, const struct pev_value *chain)
+static struct chain_walk begin_walk(const struct chain_owner *owner, const struct pev_record *rec,
+				    const struct pev_value *chain)
 {
 	return (struct chain_walk){ .rec = rec, .chain = chain, .first = true,
+				    .only_kernel = owner->only_kernel,
 				    .context = find_mode_context(rec->misc) };
 }
 
-/* True if the plan leaves out frames of that context. */
-static bool is_left_out(const struct pev_record *rec, enum pev_context context)
+/* True if frames of that context are not wanted, or if the plan leaves them out. */
+static bool is_left_out(const struct pev_record *rec, enum pev_context context, bool only_kernel)
 {
 	const struct pev_stack_form *form = &rec->plan->stack;
 
+	if (only_kernel && context != PEV_IN_KERNEL)
+		return true;
 	return context == PEV_IN_USER ? form->no_user : context == PEV_IN_KERNEL && form->no_kernel;
 }
 
@@ -365,7 +370,7 @@ static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
 		uint64_t ip = read_address(walk->rec, walk->chain, walk->at++);
 
 		if (ip < PEV_CONTEXT_MAX) {
-			if (is_left_out(walk->rec, walk->context))
+			if (is_left_out(walk->rec, walk->context, walk->only_kernel))
 				continue;
 			*frame = (struct pev_frame){ .ip = ip, .context = walk->context,
 						     .returns = !walk->first };
@@ -388,7 +393,7 @@ static uint32_t read_chain(struct pev_stacks *stacks, const struct chain_owner *
 			   const struct pev_record *rec, const struct pev_value *chain,
 			   const struct pev_value *calls)
 {
-	struct chain_walk walk = begin_walk(rec, chain);
+	struct chain_walk walk = begin_walk(owner, rec, chain);
 	struct pev_frame frame;
 	uint32_t nr = 0;
 
@@ -468,7 +473,7 @@ static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uin
 	struct pev_stack *stack, **chain;
 	size_t bytes = sizeof(*stack) + sizeof(stack->frames[0]) * nr;
 
-	if (!has_room(stacks, bytes + BESIDE))
+	if (!pev_budget_has_room(stacks->budget, bytes + BESIDE))
 		return NULL;
 	if (stacks->nr >= stacks->cap)
 		grow_table(stacks);
@@ -521,7 +526,8 @@ static struct pev_chain_hash hash_chain(const struct pev_stacks *stacks,
 	const uint32_t mode = find_mode_context(rec->misc) | (uint32_t)rec->plan->swap << 8 |
 			      (uint32_t)rec->plan->narrow << 9 |
 			      (uint32_t)rec->plan->stack.no_user << 10 |
-			      (uint32_t)rec->plan->stack.no_kernel << 11;
+			      (uint32_t)rec->plan->stack.no_kernel << 11 |
+			      (uint32_t)owner->only_kernel << 12;
 	struct pev_chain_hash hash = { chain->nr, mode };
 	uint64_t words[2] = { 0 };
 	uint32_t i = 0;
@@ -546,11 +552,10 @@ static struct pev_known_chain *find_known(struct pev_known_chain *set, struct pe
 }
 
 /* Finds the stack of a chain that needs no unwinding. */
-static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
+static int find_chain_stack(struct pev_stacks *stacks, const struct chain_owner *owner,
 			    const struct pev_record *rec, const struct pev_value *chain,
 			    const struct pev_stack **out)
 {
-	const struct chain_owner owner = find_owner(tasks, rec);
 	struct pev_known_chain *known, *set;
 	struct pev_chain_hash hash;
 
@@ -558,7 +563,7 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		stacks->known = calloc(KNOWN, sizeof(*stacks->known));
 		pev_key_salt(stacks->salt);
 	}
-	hash = hash_chain(stacks, &owner, rec, chain);
+	hash = hash_chain(stacks, owner, rec, chain);
 	set = stacks->known ? stacks->known[hash.low & (KNOWN - 1)].chains : NULL;
 	known = set ? find_known(set, hash) : NULL;
 	if (known) {
@@ -567,7 +572,7 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	}
 	if (!reserve_frames(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
-	*out = intern_stack(stacks, read_chain(stacks, &owner, rec, chain, NULL));
+	*out = intern_stack(stacks, read_chain(stacks, owner, rec, chain, NULL));
 	/* stacks->other is not remembered, so that each use is counted. */
 	if (set && *out != stacks->other) {
 		memmove(&set[1], &set[0], sizeof(*set) * (PEV_KNOWN_EACH - 1));
@@ -576,12 +581,39 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	return 0;
 }
 
-/* Finds the stack of a sample's ip. */
-static int find_ip_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
+static int find_ip_stack(struct pev_stacks *stacks, const struct chain_owner *owner,
 			 const struct pev_record *rec, const struct pev_stack **out)
 {
-	if (!is_left_out(rec, find_mode_context(rec->misc)))
-		return pev_stacks_ip(stacks, tasks, rec, out);
+	struct pev_frame frame = { .context = find_mode_context(rec->misc) };
+	struct pev_value ip;
+
+	*out = NULL;
+	if (!pev_record_get(rec, PEV_F_IP, &ip))
+		return 0;
+	if (!reserve_frames(stacks, 1))
+		return -ENOMEM;
+	frame.ip = ip.u;
+	add_frame(stacks, owner, &frame, 0);
+	*out = intern_stack(stacks, 1);
+	return 0;
+}
+
+int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
+		  const struct pev_stack **out)
+{
+	const struct chain_owner owner = find_owner(tasks, rec);
+
+	return find_ip_stack(stacks, &owner, rec, out);
+}
+
+/* Finds the stack of a sample's ip, if events without call chains have such stacks. */
+static int find_stack_without_chain(struct pev_stacks *stacks, const struct chain_owner *owner,
+				    const struct pev_record *rec, const struct pev_stack **out)
+{
+	if (!rec->plan->stack.of_ip)
+		return 0;
+	if (!is_left_out(rec, find_mode_context(rec->misc), owner->only_kernel))
+		return find_ip_stack(stacks, owner, rec, out);
 	if (!reserve_frames(stacks, 0))
 		return -ENOMEM;
 	*out = intern_stack(stacks, 0);
@@ -592,20 +624,19 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out)
 {
+	const struct chain_owner owner = find_owner(tasks, rec);
 	struct pev_value chain, calls;
 	bool kept = get_calls(rec, &calls);
-	struct chain_owner owner;
 	uint32_t nr;
 
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
-		return rec->plan->stack.of_ip ? find_ip_stack(stacks, tasks, rec, out) : 0;
+		return find_stack_without_chain(stacks, &owner, rec, out);
 	if (!unwind && !kept)
-		return find_chain_stack(stacks, tasks, rec, &chain, out);
+		return find_chain_stack(stacks, &owner, rec, &chain, out);
 	nr = chain.nr + (unwind ? unwind->nr : 0) + (kept ? calls.nr : 0);
 	if (!reserve_frames(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
 		return -ENOMEM;
-	owner = find_owner(tasks, rec);
 	nr = read_chain(stacks, &owner, rec, &chain, kept ? &calls : NULL);
 	if (unwind)
 		nr = read_calls(stacks, &owner, unwind, nr);
@@ -613,8 +644,32 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	return 0;
 }
 
-const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
-					enum pev_context context)
+/* ---- parts of a stack ---- */
+
+/* The kernel writes its own addresses first: get_perf_callchain() in kernel/events/callchain.c. */
+static uint32_t count_kernel_words(const struct pev_record *rec, const struct pev_value *chain)
+{
+	uint32_t nr = 0;
+
+	while (nr < chain->nr && find_context(read_address(rec, chain, nr)) != PEV_IN_USER)
+		nr++;
+	return nr;
+}
+
+int pev_stacks_kernel(struct pev_stacks *stacks, struct pev_tasks *tasks,
+		      const struct pev_record *rec, const struct pev_stack **out)
+{
+	const struct chain_owner owner = own_kernel(tasks);
+	struct pev_value chain;
+
+	*out = NULL;
+	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
+		return find_stack_without_chain(stacks, &owner, rec, out);
+	chain.nr = count_kernel_words(rec, &chain);
+	return find_chain_stack(stacks, &owner, rec, &chain, out);
+}
+
+const struct pev_stack *pev_stacks_user(struct pev_stacks *stacks, const struct pev_stack *stack)
 {
 	/* Interned stacks are owned here; borrowers do not write to them. */
 	struct pev_stack *whole = (struct pev_stack *)(uintptr_t)stack;
@@ -622,33 +677,41 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 
 	if (stack == stacks->other)
 		return stack;
-	if (whole->parts[context])
-		return whole->parts[context];
+	if (whole->user)
+		return whole->user;
 	if (!reserve_frames(stacks, stack->nr))
 		return NULL;
 	for (uint32_t i = 0; i < stack->nr; i++)
-		if (pev_stack_frame(stack, i)->context == (uint32_t)context)
+		if (pev_stack_frame(stack, i)->context == PEV_IN_USER)
 			stacks->scratch[nr++] = stack->frames[i];
-	whole->parts[context] = intern_stack(stacks, nr);
-	return whole->parts[context];
+	whole->user = intern_stack(stacks, nr);
+	return whole->user;
 }
 
-int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
-		  const struct pev_stack **out)
+const struct pev_stack *pev_stacks_adopt(struct pev_stacks *stacks, struct pev_tasks *tasks,
+					 const struct pev_stack *stack)
 {
-	const struct chain_owner owner = find_owner(tasks, rec);
-	struct pev_frame frame = { .context = find_mode_context(rec->misc) };
-	struct pev_value ip;
+	const struct chain_owner owner = own_kernel(tasks);
 
-	*out = NULL;
-	if (!pev_record_get(rec, PEV_F_IP, &ip))
-		return 0;
-	if (!reserve_frames(stacks, 1))
-		return -ENOMEM;
-	frame.ip = ip.u;
-	add_frame(stacks, &owner, &frame, 0);
-	*out = intern_stack(stacks, 1);
-	return 0;
+	if (stack == stack->owner->other || !reserve_frames(stacks, stack->nr))
+		return NULL;
+	for (uint32_t i = 0; i < stack->nr; i++) {
+		struct pev_frame frame = *pev_stack_frame(stack, i);
+
+		add_frame(stacks, &owner, &frame, i);
+	}
+	return intern_stack(stacks, stack->nr);
+}
+
+bool pev_stack_is_before(const struct pev_stack *a, const struct pev_stack *b)
+{
+	for (uint32_t i = 0; i < a->nr && i < b->nr; i++) {
+		uint64_t ip = pev_stack_frame(a, i)->ip, other = pev_stack_frame(b, i)->ip;
+
+		if (ip != other)
+			return ip < other;
+	}
+	return a->nr != b->nr ? a->nr < b->nr : a->id < b->id;
 }
 
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame)

@@ -39,7 +39,7 @@ struct pev_stack {
 	struct pev_stack *next;
 	uint32_t nr;
 	const struct pev_stacks *owner; /* in which it is interned */
-	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not made yet */
+	struct pev_stack *user;        /* the part of user space; NULL: not made yet */
 	uint32_t frames[];             /* ids, the innermost first; see pev_stack_frame() */
 };
 
@@ -51,8 +51,8 @@ struct pev_sampled {
 };
 
 /*
- * Of a callchain and of what its stack depends on besides. Two chains have the same 128 bits by
- * a chance of 2^-128; the salt keeps a watched process from choosing such chains.
+ * Hash of a callchain and of all else that its stack depends on. Two chains have the same hash
+ * with a probability of 2^-128; the salt keeps a watched process from choosing such chains.
  */
 struct pev_chain_hash {
 	uint64_t low, high;
@@ -129,11 +129,24 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out);
 /*
- * Returns the stack of its frames of one context, PEV_IN_USER or PEV_IN_KERNEL, which may have no
- * frames. Borrowed like stack. NULL: no memory.
+ * The same for the kernel's part of the callchain, which needs no unwinding. tasks may be NULL: the
+ * frames then have no files, and threads with a table each can call it at the same time.
  */
-const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
-					enum pev_context context);
+int pev_stacks_kernel(struct pev_stacks *stacks, struct pev_tasks *tasks,
+		      const struct pev_record *rec, const struct pev_stack **out);
+/*
+ * Returns the stack of its frames of user space, which may have no frames. Borrowed like stack.
+ * NULL: no memory.
+ */
+const struct pev_stack *pev_stacks_user(struct pev_stacks *stacks, const struct pev_stack *stack);
+/*
+ * Returns the stack with the frames of pev_stacks_kernel() of another table, and with the kernel's
+ * files that tasks (or NULL) knows. NULL: no memory here or there.
+ */
+const struct pev_stack *pev_stacks_adopt(struct pev_stacks *stacks, struct pev_tasks *tasks,
+					 const struct pev_stack *stack);
+/* Compares by addresses, from the innermost frame on; equal ones by the order first seen. */
+bool pev_stack_is_before(const struct pev_stack *a, const struct pev_stack *b);
 /* Finds the stack of a record's ip alone; *out is NULL without an ip. Returns 0 or -ENOMEM. */
 int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
 		  const struct pev_stack **out);

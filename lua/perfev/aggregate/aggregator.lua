@@ -169,7 +169,7 @@ local order_of = { boolean = 1, number = 2, string = 3, userdata = 4 }
 local function is_before(a, b)
   if type(a) ~= type(b) then return order_of[type(a)] < order_of[type(b)] end
   if type(a) == "boolean" then return not a and b end
-  if type(a) == "userdata" then return a.id < b.id end -- stacks: in the order first seen
+  if type(a) == "userdata" then return core.stack_is_before(a, b) end
   return a < b
 end
 

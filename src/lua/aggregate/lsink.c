@@ -490,19 +490,31 @@ bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
 
 uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from, uint32_t nr)
 {
+	const unsigned char *samples[COUNTED_MAX];
 	uint32_t fit = 0;
 
-	while (fit < nr && pev_sample_fits(sink->plan, from[fit].bytes, from[fit].size))
-		fit++;
-	return l_sink_count_fitting(sink, from, fit);
+	nr = nr < COUNTED_MAX ? nr : COUNTED_MAX;
+	for (; fit < nr && pev_sample_fits(sink->plan, from[fit].bytes, from[fit].size); fit++)
+		samples[fit] = from[fit].bytes;
+	return l_sink_count_fitting(sink, samples, fit);
 }
 
-uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_record *from,
-			      uint32_t nr)
+/* Reads the number of each sample up to the first one without. Returns how many it read. */
+static inline __attribute__((always_inline)) uint32_t
+read_numbers(struct pev_number_field place, const unsigned char *const *samples, uint32_t nr,
+	     int64_t *numbers)
+{
+	uint32_t taken = 0;
+
+	while (taken < nr && pev_number_field_read(&place, samples[taken], &numbers[taken]))
+		taken++;
+	return taken;
+}
+
+uint32_t l_sink_count_fitting(struct l_sink *sink, const unsigned char *const *samples, uint32_t nr)
 {
 	struct pev_number_field place;
 	int64_t numbers[COUNTED_MAX];
-	uint32_t taken = 0;
 
 	nr = nr < COUNTED_MAX ? nr : COUNTED_MAX;
 	if (!sink->agg->nr_by) {
@@ -510,10 +522,14 @@ uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_recor
 		return nr;
 	}
 	place = sink->by->place;
-	while (taken < nr && pev_number_field_read(&place, from[taken].bytes, &numbers[taken]))
-		taken++;
-	l_agg_count_integers(sink->agg, numbers, taken);
-	return taken;
+	if (place.swap)
+		nr = read_numbers(place, samples, nr, numbers);
+	else {
+		place.swap = false; /* a constant in that copy of the loop */
+		nr = read_numbers(place, samples, nr, numbers);
+	}
+	l_agg_count_integers(sink->agg, numbers, nr);
+	return nr;
 }
 
 static inline void feed_one(struct l_sink *sink, lua_State *L, int context,

@@ -69,5 +69,5 @@ static inline bool l_sink_counts(const struct l_sink *sink, const struct pev_pla
 bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec);
 uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from, uint32_t nr);
 /* The same for samples that fit their plan: pev_sample_fits(). */
-uint32_t l_sink_count_fitting(struct l_sink *sink, const struct pev_source_record *from,
+uint32_t l_sink_count_fitting(struct l_sink *sink, const unsigned char *const *samples,
 			      uint32_t nr);

@@ -1,6 +1,7 @@
 /* lsession_unordered.c - feeds a session's aggregators without order of time; see lsession.h. */
 #include "lua/engine/lsession.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "engine/route.h"
@@ -165,6 +166,7 @@ static const char *read_file_unordered(lua_State *L, struct l_session *self, uin
 	else if (!*jobs)
 		*jobs = default_jobs(file.areas->sys);
 	config.parts = file.jobs = *jobs;
+	config.tasks = self->engine.source->tasks;
 	file.from = self->engine.wanted.from;
 	file.to = self->engine.wanted.to;
 	open_unordered(L, self, &config);
@@ -264,7 +266,8 @@ static int l_session_feed_unordered(lua_State *L)
 		lua_pushinteger(L, (lua_Integer)counts.delivered);
 	} else {
 		lua_pushnil(L);
-		lua_pushliteral(L, "not all keys have room");
+		lua_pushstring(L, rc == -ESTALE ? "the kernel's maps can change between samples"
+						: "not all keys have room");
 	}
 	l_unordered_close(self->unordered);
 	self->unordered = NULL;

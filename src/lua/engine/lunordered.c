@@ -21,7 +21,8 @@ struct target {
 struct copy {
 	struct l_agg *aggs;      /* one for each of the session's; NULL: the session's themselves */
 	struct target *targets;  /* in the order of the routes */
-	struct pev_budget budget; /* of a part of rings */
+	struct pev_budget budget; /* of a part of rings, or of stacks */
+	struct pev_stacks stacks; /* zeroed: no key has a stack */
 	uint64_t delivered, undecided;
 };
 
@@ -34,6 +35,8 @@ struct l_unordered {
 	uint32_t *first;         /* by event: its first target; one more */
 	uint32_t nr_targets;
 	struct pev_budget *budget;
+	struct pev_stacks *stacks; /* the session's; NULL: no key has a stack */
+	struct pev_tasks *tasks;
 	struct copy *copies;
 	uint32_t nr_copies;
 	struct l_unordered_counts counts; /* of the parts of rings that were collected */
@@ -55,9 +58,14 @@ static const char *sink_refusal(const struct l_sink *sink, bool is_live)
 		return "an aggregator has values";
 	for (uint32_t i = 0; i < sink->nr; i++) {
 		const struct l_field *field = &sink->fields[i];
+		bool is_stack = !field->payload && l_value_is_stack(field);
 
-		if (!l_value_is_of_record(field))
-			return "names of tasks and stacks change in time";
+		if (is_stack && (is_live || field->code != L_VALUE_KSTACK))
+			return "stacks depend on the maps of tasks, which change in time";
+		if (field->is_text)
+			return "the texts of payload fields share a buffer";
+		if (!is_stack && !l_value_is_of_record(field))
+			return "names of tasks change in time";
 	}
 	return NULL;
 }
@@ -114,6 +122,7 @@ static int add_aggregators(struct l_unordered *self, const struct l_sink *sink)
 			return -ENOMEM;
 		self->aggs = aggs;
 		aggs[self->nr_aggs++] = sink->agg;
+		self->stacks = sink->stacks ? sink->stacks : self->stacks;
 	}
 	return 0;
 }
@@ -150,7 +159,7 @@ static struct l_agg *find_copy(const struct l_unordered *self, const struct copy
 	return &copy->aggs[i];
 }
 
-static int copy_target(const struct l_unordered *self, const struct copy *copy,
+static int copy_target(const struct l_unordered *self, struct copy *copy,
 		       const struct l_dispatch_slot *slot, struct target *target)
 {
 	struct l_sink **link = &target->sink;
@@ -168,6 +177,8 @@ static int copy_target(const struct l_unordered *self, const struct copy *copy,
 		*link = l_sink_copy(sink, find_copy(self, copy, sink->agg));
 		if (!*link)
 			return -ENOMEM;
+		if (sink->stacks)
+			(*link)->stacks = &copy->stacks;
 		link = &(*link)->next;
 	}
 	return 0;
@@ -183,7 +194,10 @@ static int make_copy(const struct l_unordered *self, const struct l_unordered_co
 		copy->aggs = calloc(self->nr_aggs + 1, sizeof(*copy->aggs));
 	if (!copy->targets || (!copy->aggs && !config->is_direct))
 		return -ENOMEM;
-	copy->budget.limit = config->budget->limit / config->parts;
+	copy->budget.limit = config->budget->limit / (config->is_live ? config->parts : 1);
+	if (self->stacks && pev_stacks_init(&copy->stacks) < 0)
+		return -ENOMEM;
+	copy->stacks.budget = &copy->budget;
 	for (uint32_t i = 0; copy->aggs && i < self->nr_aggs; i++) {
 		copy->aggs[i] = copy_aggregator(self->aggs[i]);
 		/* Of a recording, join_copy() compares with the session's budget. */
@@ -215,6 +229,7 @@ static void free_copy(const struct l_unordered *self, struct copy *copy)
 		pev_agg_free(&copy->aggs[i].all);
 		pev_key_free(&copy->aggs[i].key);
 	}
+	pev_stacks_free(&copy->stacks);
 	free(copy->targets);
 	free(copy->aggs);
 }
@@ -222,13 +237,13 @@ static void free_copy(const struct l_unordered *self, struct copy *copy)
 /* ---- samples, on any thread ---- */
 
 static void feed_target(struct copy *copy, struct target *target,
-			const struct pev_source_record *sample)
+			const struct pev_plan *plan, const unsigned char *sample)
 {
 	struct pev_record rec;
 	const struct l_view view = { .rec = &rec };
 	const struct l_args *args = NULL;
 
-	pev_record_locate_sample(&rec, sample->plan, sample->bytes, sample->size);
+	pev_record_locate_sample(&rec, plan, sample, pev_load16(sample + 6, plan->swap));
 	if (target->has_args &&
 	    l_dispatch_has_payload(&target->args, &rec, &target->args.raw, &target->args.len))
 		args = &target->args;
@@ -240,34 +255,32 @@ static void feed_target(struct copy *copy, struct target *target,
 }
 
 static void feed_targets(struct copy *copy, struct target *target,
-			 const struct pev_source_record *samples, uint32_t nr)
+			 const struct pev_samples *samples)
 {
 	const struct l_args *args = target->has_args ? &target->args : NULL;
 	uint32_t taken = 0;
 
-	while (taken < nr) {
-		const struct pev_source_record *sample = &samples[taken];
-
-		if (!target->guard && l_sink_counts(target->sink, sample->plan, args)) {
-			uint32_t some = l_sink_count_fitting(target->sink, sample,
-							     nr - taken);
+	while (taken < samples->nr) {
+		if (!target->guard && l_sink_counts(target->sink, samples->plan, args)) {
+			uint32_t some = l_sink_count_fitting(target->sink, samples->at + taken,
+							     samples->nr - taken);
 
 			copy->delivered += some;
 			taken += some;
-			if (taken == nr)
+			if (taken == samples->nr)
 				break;
 		}
-		feed_target(copy, target, &samples[taken++]);
+		feed_target(copy, target, samples->plan, samples->at[taken++]);
 	}
 }
 
-static void feed(void *ctx, uint32_t part, const struct pev_source_record *samples, uint32_t nr)
+static void feed(void *ctx, uint32_t part, const struct pev_samples *samples)
 {
 	struct l_unordered *self = ctx;
-	uint32_t event = samples[0].event;
+	uint32_t event = samples->event;
 
 	for (uint32_t i = self->first[event]; i < self->first[event + 1]; i++)
-		feed_targets(&self->copies[part], &self->copies[part].targets[i], samples, nr);
+		feed_targets(&self->copies[part], &self->copies[part].targets[i], samples);
 }
 
 /* ---- between two steps ---- */
@@ -282,12 +295,43 @@ static void drop_copy(void *ctx, uint32_t part)
 	copy->delivered = copy->undecided = 0;
 }
 
-static bool merge_cells(struct pev_agg *agg, const struct pev_agg *from)
+/* Where the stacks of keys are interned: the kernel's files are those of tasks, if not NULL. */
+struct home {
+	struct pev_stacks *stacks;
+	struct pev_tasks *tasks;
+};
+
+/* Makes a key of the same parts, with stacks of home. */
+static bool move_key(const struct home *home, const unsigned char *bytes, size_t len,
+		     struct pev_key *key)
+{
+	struct pev_key_part part;
+	size_t at = 0;
+
+	key->len = 0;
+	while ((part = pev_key_next(bytes, len, &at)).type != PEV_KEY_END) {
+		if (part.type == PEV_KEY_POINTER) {
+			part.pointer = pev_stacks_adopt(home->stacks, home->tasks, part.pointer);
+			if (!part.pointer)
+				return false;
+		}
+		if (pev_key_part(key, &part) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Adds the cells of from to agg. Makes keys with stacks of home, if that is not NULL, in key. */
+static bool merge_cells(struct pev_agg *agg, const struct pev_agg *from, const struct home *home,
+			struct pev_key *key)
 {
 	for (uint32_t i = 0; i < from->nr; i++) {
 		const struct pev_cell *cell = from->cells[i];
+		const unsigned char *bytes = pev_agg_key(from, cell);
 
-		if (pev_agg_put(agg, pev_agg_key(from, cell), cell->key_len, cell) < 0)
+		if (home && !move_key(home, bytes, cell->key_len, key))
+			return false;
+		if (pev_agg_put(agg, home ? key->bytes : bytes, cell->key_len, cell) < 0)
 			return false;
 	}
 	return true;
@@ -313,7 +357,7 @@ static void add_counts(struct l_agg *agg, const struct l_agg *from)
 /* True if the order does not matter: each key has its own cell, and all fit into the budget. */
 static bool has_all_keys(const struct l_unordered *self)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = self->copies[0].stacks.bytes;
 
 	for (uint32_t i = 0; i < self->nr_aggs; i++) {
 		const struct l_agg *agg = &self->copies[0].aggs[i];
@@ -322,17 +366,22 @@ static bool has_all_keys(const struct l_unordered *self)
 			return false;
 		bytes += pev_agg_bytes(&agg->all);
 	}
-	return pev_budget_fits(self->budget, bytes);
+	return self->stacks ? pev_budget_has_room(self->budget, bytes)
+			    : pev_budget_fits(self->budget, bytes);
 }
 
 static bool join_copy(void *ctx, uint32_t part)
 {
 	struct l_unordered *self = ctx;
 	struct copy *first = &self->copies[0], *copy = &self->copies[part];
+	const struct home home = { &first->stacks, NULL };
 
+	if (copy->budget.refused || copy->budget.failed)
+		return false;
 	for (uint32_t i = 0; part && i < self->nr_aggs; i++) {
 		if (copy->aggs[i].all.other.n || copy->aggs[i].no_memory ||
-		    !merge_cells(&first->aggs[i].all, &copy->aggs[i].all))
+		    !merge_cells(&first->aggs[i].all, &copy->aggs[i].all,
+				 self->stacks ? &home : NULL, &copy->aggs[i].key))
 			return false;
 		add_counts(&first->aggs[i], &copy->aggs[i]);
 	}
@@ -344,6 +393,13 @@ static bool join_copy(void *ctx, uint32_t part)
 	return has_all_keys(self);
 }
 
+static bool map_kernel(void *ctx, const struct pev_record *rec)
+{
+	struct l_unordered *self = ctx;
+
+	return pev_tasks_feed(self->tasks, rec) == 0;
+}
+
 int l_unordered_set_file(struct l_unordered *self, const struct pev_unordered_config *file)
 {
 	struct pev_unordered_config config = *file;
@@ -351,6 +407,7 @@ int l_unordered_set_file(struct l_unordered *self, const struct pev_unordered_co
 	config.batch = self->batch;
 	config.drop = drop_copy;
 	config.join = join_copy;
+	config.map_kernel = self->stacks ? map_kernel : NULL;
 	self->core = pev_unordered_open(&config);
 	return self->core ? 0 : -ENOMEM;
 }
@@ -364,6 +421,19 @@ int l_unordered_step(struct l_unordered *self)
 	return rc;
 }
 
+/* Moves the stacks of the keys to the session's table. */
+static void settle_stacks(struct l_unordered *self, struct l_agg *copy)
+{
+	const struct home home = { self->stacks, self->tasks };
+	struct pev_agg moved;
+
+	pev_agg_init(&moved, &copy->all.config, NULL);
+	if (!merge_cells(&moved, &copy->all, &home, &copy->key))
+		for (uint32_t i = moved.nr; i < copy->all.nr; i++)
+			copy->no_memory += copy->all.cells[i]->n;
+	pev_agg_replace(&copy->all, &moved);
+}
+
 struct l_unordered_counts l_unordered_settle(struct l_unordered *self, struct pev_reader *reader)
 {
 	struct pev_reader_range *ranges;
@@ -372,6 +442,8 @@ struct l_unordered_counts l_unordered_settle(struct l_unordered *self, struct pe
 	for (uint32_t i = 0; i < self->nr_aggs; i++) {
 		struct l_agg *agg = self->aggs[i], *copy = &self->copies[0].aggs[i];
 
+		if (self->stacks)
+			settle_stacks(self, copy);
 		pev_agg_replace(&agg->all, &copy->all);
 		pev_agg_init(&copy->all, &agg->all.config, NULL);
 		add_counts(agg, copy);
@@ -486,6 +558,7 @@ struct l_unordered *l_unordered_open(const struct l_unordered_config *config)
 	if (!self)
 		return NULL;
 	self->budget = config->budget;
+	self->tasks = config->tasks;
 	if (fill(self, config) == 0)
 		return self;
 	l_unordered_close(self);

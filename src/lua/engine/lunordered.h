@@ -3,7 +3,9 @@
  *
  * Possible if no consumer needs the order: aggregators whose kinds commute, with keys and
  * conditions from the record's own numbers, strings and flags. Each part of the samples has a copy
- * of the aggregators; a copy is merged when its samples are read. Threads call no Lua.
+ * of the aggregators; a copy is merged when its samples are read. Threads call no Lua. Of a
+ * recording, the kernel's stack can be in a key: each copy has a table of such stacks, without
+ * files; the session's table gets them when all samples are read.
  */
 #pragma once
 
@@ -25,6 +27,7 @@ struct l_unordered_config {
 	const struct l_unordered_route *routes; /* by number of the event */
 	uint32_t nr_routes;
 	struct pev_budget *budget;              /* what the aggregators may take */
+	struct pev_tasks *tasks;                /* of a recording: get the kernel's maps */
 	int exclude_pid;                        /* its samples are not fed; 0: none */
 	uint32_t parts;
 	bool is_live;

@@ -232,14 +232,15 @@ static int take_stack(const struct l_current *current, int code, const struct pe
 
 	if (code == L_CODE_SYMBOL)
 		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
+	if (code == L_VALUE_KSTACK)
+		return pev_stacks_kernel(stacks, view->tasks, view->rec, stack);
 	/* Unwinding needs files, which Lua finds. */
 	if (pev_unwind_wanted(view->rec))
 		rc = l_stack_take(current->L, current->context, view->tasks, view->rec, stack);
 	else
 		rc = pev_stacks_take(stacks, view->tasks, view->rec, NULL, stack);
-	if (rc == 0 && *stack && code != L_CODE_STACK) {
-		*stack = pev_stacks_part(stacks, *stack,
-					 code == L_VALUE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
+	if (rc == 0 && *stack && code == L_VALUE_USTACK) {
+		*stack = pev_stacks_user(stacks, *stack);
 		rc = *stack ? 0 : -ENOMEM;
 	}
 	return rc;
@@ -250,7 +251,7 @@ static struct pev_key_part read_stack(const struct l_current *current, int code)
 {
 	const struct pev_stack *stack = NULL;
 
-	if (!current->view->tasks || !current->stacks)
+	if (!current->stacks || (!current->view->tasks && code != L_VALUE_KSTACK))
 		return absent;
 	if (take_stack(current, code, &stack) < 0)
 		return no_memory;

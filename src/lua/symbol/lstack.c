@@ -375,6 +375,16 @@ static int l_stack_frames(lua_State *L)
 	return 2;
 }
 
+/* core.stack_is_before(stack, stack) -> true if the first is smaller; see pev_stack_is_before() */
+static int l_stack_is_before(lua_State *L)
+{
+	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
+	const struct l_stack *other = luaL_checkudata(L, 2, TYPENAME);
+
+	lua_pushboolean(L, pev_stack_is_before(self->stack, other->stack));
+	return 1;
+}
+
 /* Pushes the lists of named frames, by id, that were made while changes was the value at 3. */
 static void push_named(lua_State *L)
 {
@@ -449,6 +459,32 @@ static int l_stack_names(lua_State *L)
 	}
 	lua_settop(L, 5);
 	return 1;
+}
+
+/*
+ * core.stack_new_frames(stack, seen, f): calls f(frame, world) for each frame whose id is not in
+ * seen, and adds its id
+ */
+static int l_stack_new_frames(lua_State *L)
+{
+	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
+	const struct pev_stack *stack = self->stack;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 3);
+	lua_getiuservalue(L, 1, STACK_UV_WORLD);
+	for (uint32_t i = 0; i < stack->nr; i++) {
+		if (lua_rawgeti(L, 2, stack->frames[i]) == LUA_TNIL) {
+			lua_pushboolean(L, 1);
+			lua_rawseti(L, 2, stack->frames[i]);
+			lua_pushvalue(L, 3);
+			push_frame(L, pev_stack_frame(stack, i));
+			lua_pushvalue(L, 4);
+			lua_call(L, 2, 0);
+		}
+		lua_settop(L, 4);
+	}
+	return 0;
 }
 
 /* core.stack_length(stack) -> number of its frames, without names */
@@ -594,8 +630,12 @@ void l_stack_register(lua_State *L)
 	lua_setfield(L, -2, "stack_class");
 	lua_pushcfunction(L, l_stack_frames);
 	lua_setfield(L, -2, "stack_frames");
+	lua_pushcfunction(L, l_stack_is_before);
+	lua_setfield(L, -2, "stack_is_before");
 	lua_pushcfunction(L, l_stack_names);
 	lua_setfield(L, -2, "stack_names");
+	lua_pushcfunction(L, l_stack_new_frames);
+	lua_setfield(L, -2, "stack_new_frames");
 	lua_pushcfunction(L, l_stack_length);
 	lua_setfield(L, -2, "stack_length");
 	lua_pushcfunction(L, l_map_at);
