@@ -30,7 +30,7 @@ local encode
 
 local function list_of(list)
   local parts = {}
-  for i, value in ipairs(list) do parts[i] = encode(value) end
+  for i, value in ipairs(list) do parts[i] = math.type(value) == "integer" and value or encode(value) end
   return "[" .. table.concat(parts, ",") .. "]"
 end
 

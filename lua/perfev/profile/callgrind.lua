@@ -22,27 +22,37 @@ local function cell(of, key, make)
   return found
 end
 
--- key -> { frame, own = { [line] = sums }, calls = { [line \0 callee's key] = sums } }
+local function new_table() return {} end
+
+-- Adds the values of a stack to a caller's calls of a function, the first time in the stack.
+local function add_call(caller, line, callee, stack_number, values)
+  local pair = cell(caller.pairs, callee, new_table)
+  if pair.last == stack_number then return end
+  pair.last = stack_number
+  add(cell(pair, line, function()
+    local call = { line = line, to = callee.frame }
+    caller.calls[("%010d"):format(line) .. callee.key] = call
+    return call
+  end), values)
+end
+
+-- key -> { key, frame, own = { [line] = sums }, calls = { [line, callee's key] = sums }, pairs = { [callee] = … } }
 local function gather(profile)
-  local functions = {}
-  local function of_frame(frame)
-    return cell(functions, function_key(frame), function() return { frame = frame, own = {}, calls = {} } end)
+  local functions, function_of, stack_number = {}, {}, 0 -- function_of: by frame
+  local function find_function(frame)
+    return cell(function_of, frame, function()
+      local key = function_key(frame)
+      return cell(functions, key, function() return { key = key, frame = frame, own = {}, calls = {}, pairs = {} } end)
+    end)
   end
   for stack, values in profile:stacks() do
-    local leaf = stack[1]
-    add(cell(of_frame(leaf).own, leaf.line or 0, function() return {} end), values)
-    local told = {}
+    local callee = find_function(stack[1])
+    stack_number = stack_number + 1
+    add(cell(callee.own, stack[1].line or 0, new_table), values)
     for i = 2, #stack do
-      local caller, callee = stack[i], stack[i - 1]
-      local pair = function_key(caller) .. "\1" .. function_key(callee)
-      if not told[pair] then
-        told[pair] = true
-        local call = cell(of_frame(caller).calls, ("%010d"):format(caller.line or 0) .. function_key(callee), function()
-          return { line = caller.line or 0, to = callee }
-        end)
-        add(call, values)
-      end
-      of_frame(caller)
+      local caller = find_function(stack[i])
+      add_call(caller, stack[i].line or 0, callee, stack_number, values)
+      callee = caller
     end
   end
   return functions

@@ -10,9 +10,11 @@ local units = { ns = "nanoseconds", us = "microseconds", ms = "milliseconds", s 
 
 -- ---- encoding: numbers are varints, all other values have a length before them ----
 
+local short = {} -- varints of one or two bytes
+for n = 0, 0x3fff do short[n] = n <= 0x7f and string.char(n) or string.char(n & 0x7f | 0x80, n >> 7) end
+
 local function varint(n)
-  if n >= 0 and n <= 0x7f then return string.char(n) end
-  if n >= 0 and n <= 0x3fff then return string.char(n & 0x7f | 0x80, n >> 7) end
+  if short[n] then return short[n] end
   local bytes = {}
   while n < 0 or n > 0x7f do -- a negative number has ten bytes
     bytes[#bytes + 1] = string.char(n & 0x7f | 0x80)
@@ -76,7 +78,7 @@ return function(profile)
   end
 
   local location_row, locations = rows(4, 1)
-  local alone = {} -- frame -> its location without inlined functions, the most common case
+  local alone = {} -- frame -> its location, as a varint, without inlined functions, the most common case
   local function location(stack, first, last)
     local keys = {}
     for i = first, last do keys[#keys + 1] = stack[i].key end
@@ -89,18 +91,21 @@ return function(profile)
     end)
   end
 
-  -- The outermost frame cannot be inlined.
+  -- Packed. The outermost frame cannot be inlined.
   local function locations_of(stack)
-    local ids, first = {}, 1
-    for i = 1, #stack do
-      if not stack[i].inlined or i == #stack then
-        local id = first == i and alone[stack[i]] or location(stack, first, i)
-        if first == i then alone[stack[i]] = id end
-        ids[#ids + 1] = id
+    local parts, first = {}, 1
+    for i, frame in ipairs(stack) do
+      local bytes = first == i and alone[frame]
+      if not bytes and (not frame.inlined or i == #stack) then
+        bytes = varint(location(stack, first, i))
+        if first == i then alone[frame] = bytes end
+      end
+      if bytes then
+        parts[#parts + 1] = bytes
         first = i + 1
       end
     end
-    return ids
+    return table.concat(parts)
   end
 
   local out = {}
@@ -109,7 +114,7 @@ return function(profile)
   end
   for stack, values in profile:stacks() do
     for i, value in ipairs(values) do values[i] = whole(value) end
-    out[#out + 1] = block(2, packed(1, locations_of(stack)) .. packed(2, values))
+    out[#out + 1] = block(2, block(1, locations_of(stack)) .. packed(2, values))
   end
   local said = (profile.title and number(13, text(profile.title)) or "") .. number(14, text(profile.values[1].name))
   for _, list in ipairs { mappings, locations, functions, strings } do out[#out + 1] = table.concat(list) end
