@@ -41,6 +41,7 @@ function M.hist_counter(spec) return require("perfev.counter.histogram").new(spe
 
 --- The default session's life.
 function M.every(t, f) return session.default():every(t, f) end
+function M.after(t, f) return session.default():after(t, f) end
 function M.begin(f) return session.default():begin(f) end
 function M.done(f) return session.default():done(f) end
 function M.signal(name, f) return session.default():signal(name, f) end

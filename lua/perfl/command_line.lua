@@ -15,7 +15,10 @@ local parse_units = require "perfev.base.parse_units"
 
 local M = {}
 
-local function positive(convert, what)
+--- Returns a function that converts an option's text, and refuses 0.
+-- @tparam function convert  text -> number | nil, message
+-- @tparam string what       the option's value, for the message
+function M.positive(convert, what)
   return function(text)
     local value, why = convert(text)
     if not value then return nil, why end
@@ -59,6 +62,25 @@ local function parse_time(text)
   return text
 end
 
+-- perf's names of clocks (clockid_name in tools/perf/util/clockid.c) and clockid_t's numbers.
+local clocks = {
+  monotonic = "monotonic", mono = "monotonic", ["1"] = "monotonic", monotonic_raw = "monotonic_raw",
+  raw = "monotonic_raw", ["4"] = "monotonic_raw", realtime = "realtime", real = "realtime", ["0"] = "realtime",
+  boottime = "boottime", boot = "boottime", ["7"] = "boottime", tai = "tai", ["11"] = "tai",
+}
+
+local function parse_clock(text)
+  local clock = clocks[text:lower():gsub("^clock_", "")]
+  if clock then return clock end
+  return nil, ("clock '%s': expected monotonic, monotonic_raw, realtime, boottime or tai"):format(text)
+end
+
+local function parse_switch_output(text)
+  local ok, why = session_options.switch_output(text)
+  if ok then return text end
+  return nil, "switch output " .. why
+end
+
 local MOST_ID = (1 << 31) - 1 -- the kernel's int
 
 local function id_list(what, kind, least)
@@ -99,9 +121,9 @@ M.groups = {
         .. "(default: one for each CPU, at most 8)" },
   },
   { "Limits",
-    { "-d", into = "duration", metavar = "DURATION", convert = positive(parse_units.duration, "duration"),
+    { "-d", into = "duration", metavar = "DURATION", convert = M.positive(parse_units.duration, "duration"),
       help = "stop after 10s, 500ms, 2m (a plain number: seconds)" },
-    { "-n", into = "count", metavar = "COUNT", convert = positive(parse_count, "count"),
+    { "-n", into = "count", metavar = "COUNT", convert = M.positive(parse_count, "count"),
       help = "stop after COUNT records" },
     { "-m", into = "buffer", metavar = "SIZE", convert = parse_ring_size,
       help = "ring buffer size of each CPU, as in 2M (default: 8M, 2M for aggregators alone)" },
@@ -119,8 +141,13 @@ M.groups = {
     { "--record", into = "record", metavar = "FILE",
       help = "also write a recording, for perf report, hotspot and -i (-: standard output)" },
     { "-z", into = "compress", help = "compress the recording with zstd" },
-    { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(parse_units.size, "size"),
-      help = "start a new recording when this size is reached, as in 100M" },
+    { "--switch-output", into = "switch_output", metavar = "WHEN", convert = parse_switch_output,
+      help = "start a new file of the recording at a size (100M), after a time (30s, 5m, 1h, 1d) or at SIGUSR2 "
+        .. "(signal)" },
+    { "--switch-max-files", into = "switch_max_files", metavar = "N", convert = M.positive(parse_count, "count"),
+      help = "keep the newest N files of these" },
+    { "--no-names", into = "no_names",
+      help = "do not keep the names of sampled functions in the recording" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
     { "-q", into = "quiet", help = "print no summary line and no unread aggregators" },
     { "-v", into = "verbose", many = true,
@@ -605,11 +632,14 @@ function M.check_together(opts, found)
     return ("--cgroup watches the tasks in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
   end
   if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
+  if opts.switch_max_files and not opts.switch_output then
+    return "--switch-max-files without --switch-output\n  a single file is not switched\n  try: --switch-output 100M"
+  end
   if found.command and #found.command == 0 then return "no command after --" end
 end
 
 local function check_record(opts)
-  local flag = opts.switch_output and "--switch-output" or opts.compress and "-z"
+  local flag = opts.switch_output and "--switch-output" or opts.compress and "-z" or opts.no_names and "--no-names"
   if flag and not opts.record then
     return ("%s without --record\n  it requires a recording\n  try: --record FILE"):format(flag)
   end

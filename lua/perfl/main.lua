@@ -32,7 +32,7 @@ local M = {}
 local FAILED, USAGE, LOST = 1, 2, 3
 local EPIPE = 32
 
--- Verb -> module; its main(words after the verb) prints and returns the exit status.
+-- Verb -> module; its main(words after the verb, verb) prints and returns the exit status.
 local verbs = {
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", doctor = "perfl.verb.doctor",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",

@@ -63,7 +63,6 @@ local commas = "numbers are printed without commas\ntry: without it"
 local whole = "try: a modifier of each event, as in -e cycles:u (user) or cycles:k (kernel)"
 local long = "try: -d 100ms, the duration"
 local metrics = "the available metrics are printed beside the counts\ntry: -e with the events they need"
-local no_cache = "~/.debug is not used\ntry: without it"
 local per_cpu = "try: -A, for each CPU"
 local fields = "perfl dump prints every field\ntry: -j, or perfl skeleton FILE, a script that prints some"
 local stacks = "only functions are shown\ntry: perfl profile -f tree, which has their callers"
@@ -74,16 +73,8 @@ local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded", 
 local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] = "try: --unit us",
                 ["-N --nanoseconds"] = "try: --unit ns", ["-P --pids -L --tids"] = "try: --per tid" }
 
--- The answer for an option that perfl sets in an event's declaration.
-local function own(words)
-  return ("this is an option of an event\ntry: perfl --record FILE -e 'event { EVENT,\n  %s }'"):format(words)
-end
-
-local function sampled(bit, more)
-  return own(("sample_type = { \"ip\", \"tid\", \"time\", \"%s\" }%s"):format(bit, more and ",\n  " .. more or ""))
-end
-
---- verb or script -> flags of the other tool -> the answer; any: the answer for every unknown flag
+--- verb or script -> flags of the other tool -> the answer; any: the answer for every unknown flag. Those of `record`
+-- are in perfl/verb/record_options.lua.
 M.options = {
   stat = {
     ["--timeout --interval-count"] = long, ["--big-num --no-big-num -B"] = commas, ["--all-user --all-kernel"] = whole,
@@ -92,16 +83,6 @@ M.options = {
     ["-d --detailed"] = "-d sets the duration; details are events\ntry: -e L1-dcache-load-misses,LLC-load-misses",
     ["--append"] = "try: >> FILE", ["-i --no-inherit"] = "try: -t TID, for one thread",
     ["--per-thread"] = "try: -t TID, for each",
-  },
-  record = {
-    ["-R --raw-samples -T --timestamp -P --period --sample-cpu --exclude-perf"] = always, ["--timeout"] = long,
-    ["-N --no-buildid-cache -B --no-buildid"] = no_cache, ["--all-user --all-kernel"] = whole,
-    ["-d --data"] = "-d sets the duration\n" .. sampled "addr", ["--phys-data"] = sampled "phys_addr",
-    ["-W --weight"] = sampled "weight", ["-I --intr-regs"] = sampled("regs_intr", "sample_regs_intr = { NAME }"),
-    ["-b -j --branch-any --branch-filter"] = sampled("branch_stack", "branch_sample_type = { \"any\" }"),
-    ["-i --no-inherit"] = own "inherit = false", ["-k --clockid"] = own "clockid = NUMBER",
-    ["--mmap-pages"] = "try: -m 2M", ["-u"] = "try: --uid USER", ["-G"] = "try: --cgroup PATH",
-    ["--max-size"] = "try: --switch-output SIZE", ["--overwrite -S --snapshot"] = "try: perfl flightrec EVENT",
   },
   report = { any = "perfl report summarises a recording\ntry: perfl profile -i FILE, for its functions" },
   dump = { ["-F --fields"] = fields, ["--header --header-only"] = "try: perfl report FILE" },

@@ -642,6 +642,27 @@ describe("the life of a run", function()
     assert.same({ "list(/proc)", "ENABLE", "list(/proc)", "timerfd(250000000" }, order)
   end)
 
+  it("calls the function of after once, that time after the events are enabled or after its declaration", function()
+    local story = {}
+    local function say(word) return function() story[#story + 1] = word .. " " .. (k.now - 1000000000000) // MS end end
+    local s = new({ duration = "1s" }, { sample = function() end })
+    s:after("100ms", function()
+      say "first" ()
+      s:after("250ms", say "second")
+    end)
+    s:after("400ms", say "third")
+    assert(s:run())
+    assert.same({ "first 100", "second 350", "third 400" }, story)
+    assert.has_error(function() s:after("1s", print) end, "session: it has ended; make a new one")
+  end)
+
+  it("refuses an invalid time and an argument that is not a function, with the name of after", function()
+    local s <close> = perfev.session {}
+    assert.has_error(function() s:after("soon", print) end,
+      "after: duration 'soon': expected a number with ns, us, ms, s, m or h, as in 500ms")
+    assert.has_error(function() s:after(1, "print") end, "after: a function expected, not a string")
+  end)
+
   it("calls begin, timers, signals and done in this order, at the right times", function()
     local story = {}
     local function say(word) return function() story[#story + 1] = word .. " " .. (k.now - 1000000000000) // MS end end

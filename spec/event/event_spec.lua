@@ -177,6 +177,13 @@ describe("a declaration", function()
     assert.is_true(wire.has(first_attr { "page-faults" }, "addr"))
   end)
 
+  it("adds the bits of extra_sample_type to the default ones, and refuses an unknown bit", function()
+    local attr = first_attr { "sched:sched_switch", extra_sample_type = { "addr", "weight" } }
+    for _, bit in ipairs { "raw", "tid", "time", "addr", "weight" } do assert.is_true(wire.has(attr, bit), bit) end
+    assert.has_error(function() perfev.session {}:event { "cpu-clock", extra_sample_type = { "adr" }, sample = f } end,
+      "event: sample_type has no bit 'adr' (did you mean 'addr'?)")
+  end)
+
   it("requests at most the sample rate that the kernel allows", function()
     k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1000\n"
     assert.equal(1000, first_attr({ "cpu-clock" }).sample_freq)

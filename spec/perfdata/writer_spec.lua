@@ -45,7 +45,8 @@ local function run(opts, events)
   local s, ok, why, code
   k:with(function()
     s = perfev.session { duration = opts.duration or "600ms", record = opts.record or PATH, compress = opts.compress,
-                         switch_output = opts.switch_output, buffer = opts.buffer, exclude_self = opts.exclude_self }
+                         switch_output = opts.switch_output, switch_max_files = opts.switch_max_files,
+                         buffer = opts.buffer, exclude_self = opts.exclude_self }
     for _, spec in ipairs(events or { { "cpu-clock", freq = 99 } }) do
       if not quiet then spec.sample = spec.sample or function(r) heard[#heard + 1] = line_of(r) end end
       s:event(spec)
@@ -564,6 +565,42 @@ describe("a recording", function()
     assert.is_nil(there.error)
   end)
 
+  local function part_names()
+    local names = {}
+    for path in pairs(k.files) do
+      if path:find("^/out/perf%.data") then names[#names + 1] = path end
+    end
+    table.sort(names)
+    return names
+  end
+
+  it("starts a new part after each given time, and at SIGUSR2", function()
+    happenings(6)
+    local heard, s = run { switch_output = "1s", duration = "2500ms" }
+    assert.equal(3, s.recorded.parts)
+    assert.equal(#heard, s.recorded.samples)
+    for _, path in ipairs(part_names()) do k.files[path] = nil end
+    happenings(6)
+    for _, at in ipairs { "110ms", "210ms" } do k:after(at, function() k:signal(12) end) end
+    heard, s = run { switch_output = "signal" }
+    assert.equal(3, s.recorded.parts)
+    assert.equal(#heard, s.recorded.samples)
+    assert.equal(3, #part_names())
+  end)
+
+  it("keeps the newest parts only, as many as switch_max_files says", function()
+    happenings(6)
+    local heard, s = run { switch_output = 3000, switch_max_files = 2 }
+    local names = part_names()
+    assert.equal(2, #names)
+    assert.is_true(s.recorded.parts > 3)
+    assert.equal(s.recorded.parts - 2, s.recorded.removed)
+    local last = read(names[1]).lines -- of FILE and FILE.DATE the one without a date is the newest
+    local before = read(names[2]).lines
+    table.move(last, 1, #last, #before + 1, before)
+    assert.same(table.move(heard, #heard - #before + 1, #heard, 1, {}), before)
+  end)
+
   it("starts a new part at each given size; every part can be read alone", function()
     happenings(6)
     local heard, s = run { switch_output = 3000 }
@@ -672,6 +709,8 @@ describe("a session that records", function()
     raises("record and overwrite at once", { record = "x", overwrite = true })
     raises("compress without record", { compress = true })
     raises("switch_output without record", { switch_output = "1M" })
+    raises("switch_max_files without switch_output", { record = PATH, switch_max_files = 2 })
+    raises("switch_output: '5w': expected a size", { record = PATH, switch_output = "5w" })
     raises("switch_output and record", { record = "-", switch_output = "1M" })
     raises("compress must be true or a level from 1 to 22, not 23", { record = "x", compress = 23 })
     raises("record must be the path", { record = 7 })

@@ -48,8 +48,8 @@ describe("a word of other tools", function()
     assert.equal("perfl: unknown option '--timeout'\n  try: -d 100ms, the duration\n",
       told("stat", "--timeout", "100", "--", "true"))
     assert.equal("perfl: option '-m' requires an argument\n  try: --unit ms\n", told("-a", "runqlat", "-m"))
-    assert.equal("perfl: unknown option '-R'\n  this is always done\n  try: without it\n",
-      told("record", "-R", "--", "true"))
+    assert.equal("perfl: unknown option '-T'\n  perfl record always does this\n  try: without it\n",
+      told("record", "-T", "--", "true"))
     assert.matches("^perfl: unknown option '%-%-sort'\n .*\n  try: perfl profile %-i FILE",
       told("report", "--sort", "comm"))
     assert.matches("\n  try: perfl syslat, perfl syscount, ", told("trace", "-s", "--", "true"))

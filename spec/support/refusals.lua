@@ -740,6 +740,9 @@ M.chapters = {
     { "a stream in parts", input = 'session { record = "-", switch_output = "100M" }',
       run = open_events("vm", { "page-faults" }, { tid = TASK, record = "-", switch_output = "100M" }),
       words = "switch_output", cause = "switch_output makes files", remedy = "record = FILE" },
+    { "one file of a recording, and a limit of files", input = 'session { record = "perf.data", switch_max_files = 3 }',
+      run = open_events("vm", { "page-faults" }, { tid = TASK, record = "perf.data", switch_max_files = 3 }),
+      words = "switch_max_files", cause = "a single file is not switched", remedy = 'switch_output = "100M"' },
     { "recording to a directory", input = "perfl --record /data …",
       run = open_events("vm", { "page-faults" }, { tid = TASK, record = "/data" }, function(k)
         k:fail("open", 1, E.EISDIR)

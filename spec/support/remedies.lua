@@ -537,6 +537,10 @@ rows["Recordings"] = {
   ["a stream in parts"] = take("try: (record) = FILE", function(option)
     return open_events("vm", { clock }, { tid = TASK, switch_output = "100M", [option] = "perf.data" })
   end),
+  ["one file of a recording, and a limit of files"] = take('try: switch_output = "(%w+)"', function(size)
+    return open_events("vm", { clock },
+      { tid = TASK, record = "perf.data", switch_max_files = 3, switch_output = size })
+  end),
   ["recording to a directory"] = take("such as (%S+)", function(path)
     return open_events("vm", { clock }, { tid = TASK, record = path })
   end),

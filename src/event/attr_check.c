@@ -130,7 +130,7 @@ static int check_sample(const struct pev_attr *attr, struct pev_err *err)
 	if (attr->sample_type & PERF_SAMPLE_WEIGHT && attr->sample_type & PEV_SAMPLE_WEIGHT_STRUCT)
 		return pev_refuse(err, -EINVAL,
 				  "sample_type has weight and weight_struct, two forms of one "
-				  "value; take one of them");
+				  "value; take weight or weight_struct");
 	return 0;
 }
 
@@ -143,8 +143,8 @@ static int check_life(const struct pev_attr *attr, struct pev_err *err)
 				  "inherit_thread narrows inherit, which is off; set inherit too");
 	if (flags & PEV_ATTR_REMOVE_ON_EXEC && flags & PEV_ATTR_ENABLE_ON_EXEC)
 		return pev_refuse(err, -EINVAL,
-				  "remove_on_exec and enable_on_exec contradict each other; take "
-				  "one of them");
+				  "remove_on_exec and enable_on_exec contradict each other; set "
+				  "remove_on_exec or enable_on_exec");
 	if (flags & PEV_ATTR_SIGTRAP && !(flags & PEV_ATTR_REMOVE_ON_EXEC))
 		return pev_refuse(err, -EINVAL,
 				  "sigtrap needs remove_on_exec, because a new program does not "
@@ -245,8 +245,8 @@ static int check_hardware(const struct pev_attr *attr, struct pev_err *err)
 				  cause);
 	if (has_flag(attr, "aux_pause") && has_flag(attr, "aux_resume"))
 		return pev_refuse(err, -EINVAL,
-				  "aux_pause and aux_resume contradict each other; take one of "
-				  "them");
+				  "aux_pause and aux_resume contradict each other; set aux_pause "
+				  "or aux_resume");
 	return 0;
 }
 
@@ -308,8 +308,8 @@ static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err 
 				  attr->bp_type);
 	if (len == 0 || len & (len - 1))
 		return pev_refuse(err, -EINVAL,
-				  "bp_len = %" PRIu64 ": x86 has lengths 1, 2, 4 and 8; take one "
-				  "of them",
+				  "bp_len = %" PRIu64 ": x86 has no such length; take 1, 2, 4 "
+				  "or 8",
 				  len);
 	if (attr->config1 & (len - 1))
 		return pev_refuse(err, -EINVAL,

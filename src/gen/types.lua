@@ -111,6 +111,7 @@ m:u64(offset: integer, n: integer?): integer
 perfev.line(format: string): perfev.Line
 line:text(r: perfev.Record): string
 perfev.every(t: perfev.Duration, f: fun(): any)
+perfev.after(t: perfev.Duration, f: fun(): any)
 perfev.begin(f: fun(): any)
 perfev.done(f: fun(): any)
 perfev.signal(name: string, f: fun(signal: perfev.Signal): any)
@@ -164,6 +165,7 @@ s:counter(spec: perfev.CounterSpec): perfev.Counter!
 s:group(spec: perfev.CounterSpec): perfev.Counter!
 s:clone(): perfev.Session
 s:every(t: perfev.Duration, f: fun(): any)
+s:after(t: perfev.Duration, f: fun(): any)
 s:begin(f: fun(): any)
 s:done(f: fun(): any)
 s:signal(name: string, f: fun(signal: perfev.Signal): any)

@@ -643,6 +643,8 @@ int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_er
 	int closed;
 
 	if (rc == 0)
+		rc = publish(writer);
+	if (rc == 0)
 		rc = put_end(writer);
 	if (rc == 0 && !writer->file.stream)
 		rc = become_file(writer);
@@ -656,6 +658,13 @@ int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_er
 	if (rc < 0)
 		pev_fail(err, rc, "%s: %s", writer->failed.text, strerror(-rc));
 	return rc;
+}
+
+int pev_writer_remove(struct pev_writer *writer, const char *name, struct pev_err *err)
+{
+	int rc = writer->file.sys->unlink(writer->file.sys->ctx, name);
+
+	return rc < 0 ? pev_fail(err, rc, "cannot remove %s", name) : 0;
 }
 
 const struct pev_err *pev_writer_failure(const struct pev_writer *writer)

@@ -27,6 +27,7 @@
  *   keep_own 0                  events with keep_own; events by their number from 0
  *   lost_own 12               number of lost records of hidden events
  *   hidden 1                  an event for names of tasks; its records are not delivered
+ * After them it can have names of functions: lua/perfev/perfdata/perfl_section.lua.
  */
 #pragma once
 
@@ -89,6 +90,9 @@ int pev_writer_round(struct pev_writer *writer, struct iovec *pieces, int nr, in
  * to name (NULL: keeps its name). Close the writer afterwards.
  */
 int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_err *err);
+
+/* Removes an earlier part of the recording. */
+int pev_writer_remove(struct pev_writer *writer, const char *name, struct pev_err *err);
 
 /* Returns the error that has stopped the writing, or NULL. */
 const struct pev_err *pev_writer_failure(const struct pev_writer *writer);

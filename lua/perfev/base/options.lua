@@ -88,6 +88,28 @@ check.define("watch", "a descriptor and a function", function(value)
   return is_one and watch or nil
 end)
 
+local TIMES = "smhd" -- perf record's suffixes; an m is minutes, an M bytes
+
+--- Parses the moment at which a recording begins a new file.
+-- @tparam string|number v  "100M" or a number of bytes; "30s", "5m", "1h", "1d"; "signal": SIGUSR2
+-- @treturn[1] table        `bytes`, `ns` or `by_signal`
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.switch_output(v)
+  if v == "signal" then return { by_signal = true } end
+  local number, unit = tostring(v):match("^(%d+)([" .. TIMES .. "])$")
+  number = math.tointeger(tonumber(number))
+  local ns = number and units.duration(unit == "d" and number * 24 .. "h" or number .. unit)
+  local bytes = not unit and units.size(v)
+  if (ns or bytes or 0) > 0 then return { ns = ns, bytes = bytes or nil } end
+  return nil, ("'%s': expected a size (100M), a time (30s, 5m, 1h, 1d) or signal"):format(shown(v))
+end
+
+check.define("switch output", 'a size, a time or "signal"', function(value)
+  if type(value) ~= "string" and type(value) ~= "number" then return nil end
+  return M.switch_output(value)
+end)
+
 -- ---- options that exclude each other ----
 
 --- True if the span between two times (units.moment) is certainly empty, before the recording is read.
@@ -109,6 +131,9 @@ local conflicts = {
     "without one of them" },
   { "compress", without = "record", "it requires a recording", "record = FILE" },
   { "switch_output", without = "record", "it requires a recording", "record = FILE" },
+  { "switch_max_files", without = "switch_output", "a single file is not switched", "switch_output = \"100M\"" },
+  { "names", without = "record", "it requires a recording", "record = FILE" },
+  { "max_size", without = "record", "it requires a recording", "record = FILE" },
 }
 for _, name in ipairs { "uid", "cgroup", "command", "all_cpus", "buffer", "readers", "overwrite", "clock" } do
   conflicts[#conflicts + 1] = { "input", with = name, "a recording is as it was made, and the kernel is not asked",

@@ -339,6 +339,7 @@ local function option_words(fields, spec)
     user_words(fields, spec)
   end
   for _, bit in ipairs(spec.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+  for _, bit in ipairs(spec.extra_sample_type or {}) do add_bit(fields, "sample_type", bit) end
 end
 
 -- The kernel lowers its limit under load; the default frequency must not fail because of it.
@@ -353,6 +354,7 @@ end
 local function check_values(spec, level)
   local fields = {}
   user_words(fields, spec)
+  fields.sample_type = fields.sample_type or spec.extra_sample_type
   local ok, why = pcall(registers.attr, fields)
   if not ok then fail(level, "event: %s", why) end
 end

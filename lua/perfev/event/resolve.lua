@@ -38,6 +38,9 @@ end
 local unwind_registers = { x86_64 = 0xff0fff, aarch64 = 0x1ffffffff, riscv64 = 0xffffffff }
 local STACK_BYTES = 8192
 
+--- The mask of this machine's registers that perf samples, or nil if unknown.
+function M.registers() return unwind_registers[core.machine] end
+
 local call_graphs = {
   no = function() return {} end,
   fp = function() return { callchain = true } end,
@@ -47,7 +50,7 @@ local call_graphs = {
   end,
   defer = function() return { callchain = true, defer_callchain = true } end,
   dwarf = function(bytes)
-    local mask = unwind_registers[core.machine]
+    local mask = M.registers()
     if not mask then return nil, "dwarf is not supported on this machine: its unwind registers are not known" end
     return { callchain = true, sample_bits = { "regs_user", "stack_user" }, sample_regs_user = mask,
       sample_stack_user = bytes or STACK_BYTES, exclude_callchain_user = true }
@@ -80,8 +83,9 @@ local branch_words = {
 }
 local branch_sides = { user = true, kernel = true, hv = true }
 
--- "any_call,u" -> { "any_call", "user" }. Without a kind of branch, "any" is added.
-local function parse_branches(text)
+--- perf's words of branches as bits of branch_sample_type: "any_call,u" -> { "any_call", "user" }. Without a kind of
+-- branch, "any" is added. Does not check the words.
+function M.branches(text)
   local bits, has_kind = {}, false
   for word in text:gmatch("[^,%s]+") do
     local bit = branch_words[word] or word
@@ -101,7 +105,7 @@ local term_readers = {
   ["max-stack"] = function(words, term) words.sample_max_stack = grammar.number(term.value) end,
   branch_type = function(words, term)
     if term.value == "no" then return end
-    words.branch_sample_type = parse_branches(term.value)
+    words.branch_sample_type = M.branches(term.value)
     table.insert(words.sample_bits, "branch_stack")
   end,
   inherit = function(words, term) words.inherit = is_on(term) end,

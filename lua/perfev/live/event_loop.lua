@@ -13,12 +13,12 @@ local POLL_MS = 100 -- between two looks at a command that has no pidfd
 
 -- ---- timers, signals, other descriptors ----
 
---- Starts a timer: { ns =, f = }.
+--- Starts a timer: { ns =, f =, what = "every" or "after", is_once = }.
 function M.start_timer(session, timer)
-  local fd, what, code = session.core:timer(timer.ns, timer.ns)
+  local fd, what, code = session.core:timer(timer.ns, timer.is_once and 0 or timer.ns)
   if not fd then return nil, explain.refusal(what, code), code end
   session.handlers[fd] = function()
-    if session.core:read(fd, 8) then callback.call(session, "every", timer.f) end
+    if session.core:read(fd, 8) then callback.call(session, timer.what, timer.f) end
   end
   return true
 end
@@ -133,7 +133,7 @@ local function start_unordered(session, max)
   return session.core:unordered(session.opts.readers or 0)
 end
 
--- Chooses between the order of time and aggregators that are fed straight from the rings.
+-- Decides whether samples go to the aggregators in the order of time or as they are read from the rings.
 local function choose_order(session, max)
   local threads, why = start_unordered(session, max)
   local wanted = session.opts.readers or 0

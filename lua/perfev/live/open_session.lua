@@ -95,6 +95,22 @@ local function open_events(session)
   return track_tasks.open_event(session)
 end
 
+-- Begins a new file of the recording at each interval or signal, if the option switch_output says so.
+local function start_switching(session)
+  local when = session.recorder and session.opts.switch_output or {}
+  local function switch() session.recorder:switch() end
+  if when.ns then
+    session.timers[#session.timers + 1] = { ns = when.ns, what = "switch_output", f = switch }
+  elseif when.by_signal then
+    if session.signals[core.signals.USR2] then
+      return nil, "switch_output \"signal\" and signal(\"USR2\") at once\n  both need the signal\n"
+        .. "  try: a size or a time for switch_output", E.EINVAL
+    end
+    session:signal("USR2", switch)
+  end
+  return true
+end
+
 local function begin_counting(session)
   local scanned, wrong, failed = track_tasks.scan_tasks(session)
   if not scanned then return nil, wrong, failed end
@@ -104,6 +120,8 @@ local function begin_counting(session)
     if session.closed then return nil, "session: closed while it was starting", E.ECANCELED end
   end
   local started, reason, errno = recording.start(session)
+  if not started then return nil, reason, errno end
+  started, reason, errno = start_switching(session)
   if not started then return nil, reason, errno end
   if session.child or session.recorder then close_session.watch_exit(session) end
   local ok, what, code = session.core:enable()

@@ -207,18 +207,26 @@ function Session:group(spec) return counter.new(spec, true, 2, self) end
 
 -- ---- timers, signals ----
 
---- Calls f at this interval while the session runs.
--- @tparam string|number t  "500ms", "2s"; a number is seconds
--- @tparam function f       a return value of false stops the session
-function Session:every(t, f)
-  refuse_ended(self, 2)
+-- is_once: the timer expires once.
+local function add_timer(self, what, t, f, is_once)
+  refuse_ended(self, 3)
   local ns, why = units.duration(t)
-  if not ns or ns == 0 then error("every: " .. (why or "a time above 0 is needed"), 2) end
-  if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
-  local timer = { ns = ns, f = f }
+  if not ns or ns == 0 then error(("%s: %s"):format(what, why or "a time above 0 is needed"), 3) end
+  if type(f) ~= "function" then error(("%s: a function expected, not a %s"):format(what, type(f)), 3) end
+  local timer = { ns = ns, f = f, what = what, is_once = is_once }
   self.timers[#self.timers + 1] = timer
   if self.running then assert(event_loop.start_timer(self, timer)) end
 end
+
+--- Calls f at this interval while the session runs.
+-- @tparam string|number t  "500ms", "2s"; a number is seconds
+-- @tparam function f       a return value of false stops the session
+function Session:every(t, f) add_timer(self, "every", t, f, false) end
+
+--- Calls f once, this time after the events are enabled; while the session runs: this time from now on.
+-- @tparam string|number t  as for every
+-- @tparam function f       a return value of false stops the session
+function Session:after(t, f) add_timer(self, "after", t, f, true) end
 
 local function register(self, list, what, f)
   if type(f) ~= "function" then error(what .. ": a function expected, not a " .. type(f), 3) end
@@ -441,7 +449,7 @@ function Session:plan()
   return session_plan.describe(self)
 end
 
-guard_methods(Session, Session, "session", "s", [[event span counter group clone every begin done signal start run stop
-  close fd dispatch records snapshot totals task configure declared plan]])
+guard_methods(Session, Session, "session", "s", [[event span counter group clone every after begin done signal start run
+  stop close fd dispatch records snapshot totals task configure declared plan]])
 
 return M

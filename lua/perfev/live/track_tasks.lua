@@ -6,7 +6,7 @@ local options = require "perfev.base.options"
 
 local M = {}
 
-local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
+local CALLCHAIN, STACK_USER, DATA_SRC = 1 << 5, 1 << 13, 1 << 15 -- PERF_SAMPLE_*
 
 -- Returns the declaration of an event with the names, starts and ends of tasks, and with more record types.
 local function declare_tracker(fields)
@@ -21,8 +21,9 @@ local COMM_TRACKER = declare_tracker {}
 local MAP_TRACKER = declare_tracker { "mmap", "mmap2", "build_id", "ksymbol" }
 -- Used for a recording: its maps identify files by inode, as those of perf record.
 local RECORDING_TRACKER = declare_tracker { "mmap", "mmap2", "ksymbol" }
--- Used for a recording that is unwound: perf also needs the maps that are not executable to find a file's start.
-local UNWIND_TRACKER = declare_tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
+-- Used for a recording that is unwound, for which perf needs a file's start, and for one of data addresses: also the
+-- maps that are not executable.
+local DATA_TRACKER = declare_tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
 
 --- True if an event takes call chains or has `symbols`. Events that are opened at exec have no attr yet.
 function M.wants_maps(session)
@@ -38,7 +39,7 @@ end
 -- The declaration of the event that follows tasks and their maps for a recording.
 local function tracker_of_recording(session)
   for ev in opened.each(session.events) do
-    if ev.attr.sample_type & STACK_USER ~= 0 then return UNWIND_TRACKER end
+    if ev.attr.sample_type & (STACK_USER | DATA_SRC) ~= 0 then return DATA_TRACKER end
   end
   return RECORDING_TRACKER
 end

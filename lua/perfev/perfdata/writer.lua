@@ -242,7 +242,29 @@ local function part_name(self)
   return ("%s.%d"):format(self.path, self.last_stamp)
 end
 
---- Checks for errors, and begins a new part if the current one has reached the limit. Called after each round.
+-- Removes the oldest part if there are more than switch_max_files, with the current one.
+local function remove_oldest(self)
+  local most = self.session.opts.switch_max_files
+  if not most or #self.names < most then return end
+  local name = table.remove(self.names, 1)
+  local ok, why, code = self.rec:remove(name)
+  if ok then self.removed = (self.removed or 0) + 1 return end
+  self.session:_log(0, ("%s: %s"):format(why, core.strerror(code)))
+end
+
+-- True if a new part must begin.
+local function is_due(self)
+  local limit = self.session.opts.switch_output
+  if not limit or self.rec:is_stream() then return false end
+  local due = self.is_due or limit.bytes and self.rec:size() >= limit.bytes
+  self.is_due = nil
+  return due
+end
+
+--- Begins a new part after the current round.
+function Recorder:switch() self.is_due = true end
+
+--- Checks for errors, and begins a new part if the option `switch_output` says so. Called after each round.
 -- @tparam boolean last  no more rounds follow
 -- @treturn[1] true
 -- @treturn[2] nil
@@ -252,11 +274,21 @@ function Recorder:check(last)
   if not self.rec then return true end
   local why, code = failure_of(self, true)
   if why then return nil, why, code end
-  if last or not self.limit or self.rec:is_stream() or self.rec:size() < self.limit then return true end
+  if last then return true end
+  local total = self.bytes + self.rec:size()
+  if self.max_size and total >= self.max_size and not self.session.stopping then
+    self.session:_log(0, ("the recording has reached its limit of %d bytes: it ends"):format(self.max_size))
+    self.session.stopping = true
+  end
+  if not is_due(self) then return true end
   local ok
-  ok, why, code = close_part(self, part_name(self), true)
+  local name = part_name(self)
+  ok, why, code = close_part(self, name, true)
   if not ok then return nil, why, code end
-  return open_part(self)
+  self.names[#self.names + 1] = name
+  ok, why, code = open_part(self)
+  if ok then remove_oldest(self) end
+  return ok, why, code
 end
 
 --- Adds events that were opened during the recording.
@@ -287,7 +319,10 @@ end
 --- Returns a summary.
 -- @treturn table  `path`, `bytes`, `samples` (nil for a stream), `parts`
 function Recorder:summary()
-  return { path = self.path, bytes = self.bytes, samples = self.samples, parts = self.parts }
+  return {
+    path = self.path, bytes = self.bytes, samples = self.samples, parts = self.parts, removed = self.removed,
+    name_bytes = self.name_bytes,
+  }
 end
 
 --- Starts recording.
@@ -299,7 +334,7 @@ end
 function M.start(session)
   local opts = session.opts
   local self = setmetatable({
-    session = session, path = opts.record, level = opts.compress or 0, limit = opts.switch_output,
+    session = session, path = opts.record, level = opts.compress or 0, max_size = opts.max_size, names = {},
     chunk = math.max(session.core:totals().ring_bytes, CHUNK_MIN), bytes = 0, parts = 0,
   }, Recorder)
   local ok, why, code = open_part(self)

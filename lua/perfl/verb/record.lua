@@ -1,83 +1,28 @@
 --- perfl record: records to a perf.data file without a script. Options that perf record has mean the same here.
 
 local args = require "perfev.tool.args"
-local core = require "perfev.core"
-local declaration = require "perfev.event.declaration"
 local escape = require "perfev.base.escape"
 local command_line = require "perfl.command_line"
-local perfev = require "perfev"
 local message = require "perfl.message"
+local options = require "perfl.verb.record_options"
+local other_tools = require "perfl.other_tools"
+local perfev = require "perfev"
 local resolve = require "perfev.event.resolve"
 local verb = require "perfl.verb"
 
 local M = {}
 
-local FILE = "perf.data"
-local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
-
--- "max": the kernel's limit, perf_event_max_sample_rate
-local function parse_frequency(text)
-  local most = text == "max" and core.slurp "/proc/sys/kernel/perf_event_max_sample_rate"
-  text = most and most:match("%d+") or text
-  local n = text:find("^%d+$") and math.tointeger(tonumber(text))
-  if n and n > 0 then return n end
-  return nil, ("frequency '%s': expected a whole number above 0, or max"):format(text)
-end
-
-local function parse_positive(what)
-  return function(text)
-    local n = text:find("^%d+$") and math.tointeger(tonumber(text))
-    if n and n > 0 then return n end
-    return nil, ("%s '%s': expected a whole number above 0"):format(what, text)
-  end
-end
-
--- "fp", "fp,defer", "dwarf", "dwarf,16384"
-local function parse_call_graph(text)
-  if text == "fp,defer" or text == "defer" then return { kind = "defer" } end
-  local kind, size = text:match("^(%a+),?(%d*)$")
-  if kind == "fp" and size == "" then return { kind = kind } end
-  local bytes = size == "" and STACK_BYTES or math.tointeger(tonumber(size))
-  if kind == "dwarf" and bytes and bytes > 0 and bytes <= STACK_MAX then
-    return { kind = kind, bytes = (bytes + 7) // 8 * 8 }
-  end
-  return nil, ("call graph '%s': expected fp, fp,defer, dwarf or dwarf,BYTES (up to %d)"):format(text, STACK_MAX)
-end
-
-local function parse_level(text)
-  local n = math.tointeger(tonumber(text))
-  if n and n >= 1 and n <= 22 then return n end
-  return nil, ("compression level '%s': expected 1 to 22"):format(text)
-end
-
--- Options that only perfl record has; `shared` lists those of perfl that mean the same.
-local own = {
-  { "-o --output", into = "record", metavar = "FILE",
-    help = "write to FILE (default: " .. FILE .. "; -: standard output)" },
-  { "-e --event", into = "events", metavar = "EVENTS", many = true,
-    help = "sample these events, named as for perf record (default: cycles)" },
-  { "-F --freq", into = "freq", metavar = "HZ", convert = parse_frequency,
-    help = ("take HZ samples a second (default: %d); max: as many as the kernel allows")
-      :format(declaration.DEFAULT_FREQ) },
-  { "-c --count", into = "period", metavar = "N", convert = parse_positive "period",
-    help = "take a sample every N events" },
-  { "-g", into = "callchain", help = "record call chains" },
-  { "--call-graph", into = "call_graph", metavar = "fp|fp,defer|dwarf[,BYTES]", convert = parse_call_graph,
-    help = "the same; defer: take user stacks on return to user mode (6.19); dwarf: record registers and BYTES of "
-      .. "stack, and unwind them later" },
-  { "-z", into = "compress", help = "compress with zstd, at level 1" },
-  { "--compression-level", into = "level", metavar = "LEVEL", convert = parse_level,
-    help = "compress with zstd, at this level (1 to 22)" },
-  { "--filter", into = "filter", metavar = "FILTER", help = "keep only tracepoint events that match, as in 'pid > 1'" },
-}
-local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "-d", "-m", "--switch-output", "-q", "-v",
+-- perfl's options that mean the same.
+local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "--switch-output",
+                 "--switch-max-files", "--no-names", "-q", "-v",
                  "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
-local long_names = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose" } -- perf record's
+-- perf record's other names of these.
+local other_names = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose", ["--uid"] = "-u",
+                      ["--cgroup"] = "-G" }
 
--- perfl's option, also under perf record's long name.
 local function shared_row(flag)
-  local row = command_line.by_flag[flag]
-  return long_names[flag] and setmetatable({ row[1] .. " " .. long_names[flag] }, { __index = row }) or row
+  local row, other = command_line.by_flag[flag], other_names[flag]
+  return other and setmetatable({ row[1] .. " " .. other }, { __index = row }) or row
 end
 
 local function new_parser()
@@ -89,7 +34,7 @@ perf report, hotspot and perfl -i. An existing file is kept as FILE.old.]]
   parser:epilog [[
 A recording contains addresses, command lines and file names, and memory if
 stacks are recorded. Its mode is 0600; share it with care.]]
-  local rows = { table.unpack(own) }
+  local rows = { table.unpack(options.rows) }
   for _, flag in ipairs(shared) do rows[#rows + 1] = shared_row(flag) end
   for _, row in ipairs(rows) do command_line.add_row(parser, row) end
   return parser, rows
@@ -97,10 +42,47 @@ end
 
 -- The event declaration of one -e.
 local function event_spec(text, opts)
-  local spec = { text, freq = opts.freq, period = opts.period, filter = opts.filter }
+  local spec = { text, freq = opts.freq, period = opts.period, filter = opts.filter, extra_sample_type = {},
+                 disabled = opts.delay and true }
   local graph = opts.call_graph
   spec.callchain = graph and (graph.bytes and "dwarf," .. graph.bytes or graph.kind) or opts.callchain
+  for _, row in ipairs(options.rows) do
+    if row.spec and opts[row.into] then row.spec(spec, opts[row.into]) end
+  end
+  if not spec.extra_sample_type[1] then spec.extra_sample_type = nil end
   return spec
+end
+
+-- The declaration of an event for records of other types, or nil.
+local function side_spec(opts)
+  local spec = {}
+  for _, row in ipairs(options.rows) do
+    if row.side and opts[row.into] then row.side(spec) end
+  end
+  return next(spec) and spec
+end
+
+-- Enables the events in the ranges of -D only.
+local function follow_delay(events, ranges)
+  local function each(method)
+    return function()
+      for _, ev in ipairs(events) do assert(ev[method](ev)) end
+    end
+  end
+  for _, range in ipairs(ranges) do
+    if range[1] == 0 then perfev.begin(each "enable") else perfev.after(range[1] .. "ms", each "enable") end
+    if range[2] then perfev.after(range[2] .. "ms", each "disable") end
+  end
+end
+
+local function declare_events(opts)
+  local events = {}
+  for _, text in ipairs(#opts.events > 0 and opts.events or { "cycles" }) do
+    events[#events + 1] = perfev.event(event_spec(text, opts))
+  end
+  local side = side_spec(opts)
+  if side then perfev.event(side) end
+  if opts.delay then follow_delay(events, opts.delay) end
 end
 
 local function check_options(opts, command)
@@ -110,6 +92,21 @@ local function check_options(opts, command)
   if opts.call_graph and opts.call_graph.bytes then
     local known, why = resolve.call_graph("dwarf", opts.call_graph.bytes)
     if not known then return ("--call-graph dwarf: %s; try: --call-graph fp"):format(why) end
+  end
+  if opts.data and command and command[1] and command[1]:find("^%d+%a*$") then
+    local word = command[1]
+    return ("'%s' is not a command\n-d records data addresses, as in perf record\n"
+      .. "try: --duration %s"):format(word, word)
+  end
+  if opts.user_regs and opts.call_graph and opts.call_graph.bytes then
+    return "--user-regs and --call-graph dwarf at once\n  dwarf records all registers\n  try: without --user-regs"
+  end
+  if opts.branch_any and opts.branch_filter then return "-b and -j at once: -b is -j any\ntry: -b or -j" end
+  if opts.all_intr_regs and opts.intr_regs then
+    return "-I and --intr-regs at once: -I records all registers\ntry: -I or --intr-regs"
+  end
+  if opts.all_user and opts.all_kernel then
+    return "--all-user and --all-kernel at once: nothing is left to sample\ntry: --all-user or --all-kernel"
   end
   if opts.switch_output and opts.record == "-" then
     return "--switch-output needs a file, but -o is standard output\ntry: -o FILE"
@@ -126,6 +123,7 @@ end
 -- @treturn[2] integer   exit status; the help or the error is printed
 function M.parse(words)
   local parser, rows = new_parser()
+  other_tools.options.record = options.refused
   local head, command = command_line.split_command(words, rows)
   local result, status = verb.parse(parser, "record", head)
   if not result then return nil, status end
@@ -133,28 +131,31 @@ function M.parse(words)
   local wrong = check_options(opts, command)
   if wrong then return verb.refuse("record", wrong) end
   opts.compress = opts.level or opts.compress
-  opts.record = opts.record or FILE
+  opts.record = opts.record or options.FILE
   if not (command or opts.pids or opts.tids or opts.cpus or opts.uid or opts.comm or opts.cgroup) then
     opts.all_cpus = true
   end
-  local events = #opts.events > 0 and opts.events or { "cycles" }
-  return opts, function()
-    for _, text in ipairs(events) do perfev.event(event_spec(text, opts)) end
-  end, command
+  return opts, function() declare_events(opts) end, command
+end
+
+--- A size in bytes as text: "1.1 kB".
+function M.shown_size(bytes)
+  return bytes >= 1e6 and ("%.1f MB"):format(bytes / 1e6) or bytes >= 1e3 and ("%.1f kB"):format(bytes / 1e3)
+    or bytes .. " bytes"
 end
 
 --- The summary line of a recording.
 -- @tparam table recorded  a session's `recorded`
 -- @tparam table totals    of the session
 function M.summary_line(recorded, totals)
-  local size = recorded.bytes >= 1e6 and ("%.1f MB"):format(recorded.bytes / 1e6)
-    or recorded.bytes >= 1e3 and ("%.1f kB"):format(recorded.bytes / 1e3) or recorded.bytes .. " bytes"
   local to = recorded.path == "-" and "standard output" or recorded.path
   local samples = recorded.samples and (", %s sample%s"):format(message.grouped(recorded.samples),
     recorded.samples == 1 and "" or "s") or ""
-  return ("recorded %s to %s%s%s, %s lost"):format(size, escape(to),
-    recorded.parts > 1 and (" and %d file%s before it"):format(recorded.parts - 1, recorded.parts == 2 and "" or "s")
-      or "", samples,
+  local before = recorded.parts > 1
+    and (" and %d file%s before it"):format(recorded.parts - 1, recorded.parts == 2 and "" or "s") or ""
+  if recorded.removed then before = ("%s (%d removed)"):format(before, recorded.removed) end
+  local names = (recorded.name_bytes or 0) > 0 and (", %s of names"):format(M.shown_size(recorded.name_bytes)) or ""
+  return ("recorded %s to %s%s%s%s, %s lost"):format(M.shown_size(recorded.bytes), escape(to), before, samples, names,
     message.grouped(totals.lost))
 end
 

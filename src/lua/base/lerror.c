@@ -45,7 +45,7 @@ void l_raise_pending(lua_State *L)
 	lua_error(L);
 }
 
-/* Pushes a table with the fields that err has: operation, pid, cpu, bytes, cause, remedy. */
+/* Pushes a table with the fields that err has: operation, errno, pid, cpu, bytes, cause, remedy. */
 static int push_fields(lua_State *L, const struct pev_err *err)
 {
 	static const char *const operations[] = {
@@ -64,6 +64,7 @@ static int push_fields(lua_State *L, const struct pev_err *err)
 	if (err->operation == PEV_OP_OTHER)
 		return 1;
 	l_set_string(L, "operation", operations[err->operation]);
+	l_set_integer(L, "errno", -err->code);
 	l_set_integer(L, "pid", err->pid);
 	l_set_integer(L, "cpu", err->cpu);
 	l_set_u64(L, "bytes", err->bytes);

@@ -189,6 +189,15 @@ static int l_writer_finish(lua_State *L)
 	return l_result(L, pev_writer_finish(self->writer, luaL_optstring(L, 2, NULL), &err), &err);
 }
 
+/* w:remove(name) -> true | nil, message, errno: removes an earlier part */
+static int l_writer_remove(lua_State *L)
+{
+	struct l_writer *self = check_writer(L, 1);
+	struct pev_err err;
+
+	return l_result(L, pev_writer_remove(self->writer, luaL_checkstring(L, 2), &err), &err);
+}
+
 /* rec:failure() -> nothing | message, errno */
 static int l_writer_failure(lua_State *L)
 {
@@ -301,6 +310,7 @@ static const luaL_Reg methods[] = {
 	{ "begin", l_writer_begin },
 	{ "records", l_writer_records },
 	{ "finish", l_writer_finish },
+	{ "remove", l_writer_remove },
 	{ "failure", l_writer_failure },
 	{ "path", l_writer_path },
 	{ "size", l_writer_size },
