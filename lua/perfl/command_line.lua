@@ -614,6 +614,9 @@ local function check_input(opts, found)
     and session_options.are_crossed(parse_units.moment(opts.from), parse_units.moment(opts.to)) then
     return "--from is later than --to\n  nothing lies between them\n  try: the other way round"
   end
+  if flag == "--record" then
+    return "-i and --record at once\n  a recording is read without the kernel\n  try: perfl cut -i FILE -o NEW"
+  end
   return flag and ("-i and %s at once\n  a recording is read without the kernel\n"
     .. "  try: without %s"):format(flag, flag)
 end

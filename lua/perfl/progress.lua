@@ -36,11 +36,6 @@ local function erase_before_writing()
   io.write = function(...) return io.output():write(...) end -- luacheck: ignore 122
 end
 
-local function size_text(bytes)
-  if bytes < 10 << 20 then return ("%d KiB"):format(bytes >> 10) end
-  return ("%d MiB"):format(bytes >> 20)
-end
-
 local function time_text(seconds)
   if seconds < 100 then return ("%d s"):format(seconds // 1 | 0) end
   return ("%d min"):format((seconds + 30) // 60 | 0)
@@ -53,10 +48,11 @@ end
 -- @tparam integer ns       time since the start of reading
 function M.text(bytes, size, records, ns)
   local rate = message.grouped(records * 1000 // math.max(ns // 1000000, 1))
-  if size == 0 then return ("%s, %s records/s"):format(size_text(bytes), rate) end
+  if size == 0 then return ("%s, %s records/s"):format(message.size_text(bytes), rate) end
   local part = math.min(bytes / size, 1)
   local left = part > 0 and ns / SECOND * (1 - part) / part or 0
-  return ("%d%% of %s, %s records/s, %s left"):format(math.floor(100 * part), size_text(size), rate, time_text(left))
+  return ("%d%% of %s, %s records/s, %s left"):format(math.floor(100 * part), message.size_text(size), rate,
+    time_text(left))
 end
 
 --- Starts the progress line if a terminal can show it.

@@ -17,6 +17,7 @@
 #define HEAD_PIPE 16
 #define RECORD_MAX 65528u /* header.size has 16 bits, and records are aligned */
 #define CHUNK_DEFAULT (1u << 20)
+#define APPENDED_MAX ((size_t)1 << 20) /* bytes of a round of pev_writer_append() */
 #define FEAT_TRACING_DATA 1
 #define FEAT_COMPRESSED 27
 /*
@@ -49,6 +50,8 @@ struct pev_writer {
 	void *deflate;
 	unsigned char *pack_chunk; /* RECORD_MAX bytes */
 	unsigned char *corrected; /* copy of a round with corrected records */
+	unsigned char *appended;  /* records to write, of at most APPENDED_MAX bytes */
+	size_t appended_len;
 	struct pev_description description;
 	struct pev_content_summary summary;
 	struct pev_writer_samples safe, safe_marked; /* samples up to end, and up to marked */
@@ -231,6 +234,7 @@ void pev_writer_close(struct pev_writer *writer)
 	pev_content_summary_free(&writer->summary);
 	free(writer->pack_chunk);
 	free(writer->corrected);
+	free(writer->appended);
 	free(writer);
 }
 
@@ -553,6 +557,33 @@ int pev_writer_round(struct pev_writer *writer, struct iovec *pieces, int nr, in
 	return nr_marks ? put_marks(writer, nr_marks) : 0;
 }
 
+static int write_appended(struct pev_writer *writer)
+{
+	struct iovec piece = pev_piece_of(writer->appended, writer->appended_len);
+
+	if (!writer->appended_len)
+		return writer->failed.code;
+	writer->appended_len = 0;
+	return pev_writer_round(writer, &piece, 1, 2);
+}
+
+int pev_writer_append(struct pev_writer *writer, const void *record, size_t len)
+{
+	int rc = writer->failed.code;
+
+	if (!writer->appended)
+		writer->appended = malloc(APPENDED_MAX);
+	if (!writer->appended)
+		return fail_memory(writer);
+	if (len > APPENDED_MAX - writer->appended_len)
+		rc = write_appended(writer);
+	if (rc < 0)
+		return rc;
+	memcpy(writer->appended + writer->appended_len, record, len);
+	writer->appended_len += len;
+	return 0;
+}
+
 /* ---- the end ---- */
 
 static void stay_stream(struct pev_writer *writer)
@@ -639,7 +670,7 @@ static int put_end(struct pev_writer *writer)
 
 int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_err *err)
 {
-	int rc = writer->failed.code ? writer->failed.code : publish(writer);
+	int rc = write_appended(writer);
 	int closed;
 
 	if (rc == 0)

@@ -84,6 +84,11 @@ int pev_writer_records(struct pev_writer *writer, const void *bytes, size_t len)
  * round, but not than those after it; 2 if all later records are younger; 0 if the round goes on.
  */
 int pev_writer_round(struct pev_writer *writer, struct iovec *pieces, int nr, int nr_marks);
+/*
+ * Adds a record of at most 64 KiB. Records come in the order of time: they are written together,
+ * and every round ends with two marks.
+ */
+int pev_writer_append(struct pev_writer *writer, const void *record, size_t len);
 
 /*
  * Finishes the recording: a file gets the file format, and is renamed

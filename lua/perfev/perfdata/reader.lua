@@ -251,6 +251,19 @@ function Recording:_count(keep_going) return pass(self, "count", keep_going) end
 -- Writes records to io.output(), one on a line. perfl dump calls it.
 function Recording:_print(opts) return pass(self, "print", opts) end
 
+-- Returns a function that copies records to a writer (src/lua/perfdata/lreader_copy.h). perfl cut calls it.
+function Recording:_copier(writer, opts)
+  local step = self.file:copier(writer, opts)
+  return function(limit)
+    local progress = table.pack(step(limit))
+    if not progress[1] then
+      self.error, self.errno = self.file:failure()
+      self.ended = true
+    end
+    return table.unpack(progress, 1, progress.n)
+  end
+end
+
 --- Returns the totals so far (src/perfdata/reader.h, struct pev_reader_totals), with `types` by name.
 function Recording:totals()
   if self.closed then return self.last_totals end

@@ -54,8 +54,6 @@ end
 
 -- ---- writing ----
 
-local function pack_file(path) return string.pack("=s8", core.slurp(path) or "") end
-
 -- Returns the size of the kernel's long, which may differ from this program's.
 local function kernel_long_size(header_page)
   return tonumber(header_page:match(" commit;[^\n]-size:(%d)")) or string.packsize("l")
@@ -83,6 +81,38 @@ local function pack_formats(list)
   return string.pack("=I4", #list) .. table.concat(list)
 end
 
+-- systems: a list of names; by_system: lists of formats, each with its size.
+local function pack_all(data, systems, by_system)
+  local out = {
+    MAGIC, VERSION, "\0", string.pack("=I1I1I4", BIG and 1 or 0, data.long_size, data.page_size),
+    "header_page\0", string.pack("=s8", data.header_page), "header_event\0", string.pack("=s8", data.header_event),
+    pack_formats(by_system.ftrace or {}), string.pack("=I4", #systems),
+  }
+  for _, system in ipairs(systems) do
+    out[#out + 1] = system .. "\0" .. pack_formats(by_system[system])
+  end
+  out[#out + 1] = string.pack("=s4s4s8", data.kallsyms, data.printk, data.cmdlines)
+  return table.concat(out)
+end
+
+--- Packs what `read` returned, on a machine of the same byte order.
+-- @tparam table data
+-- @treturn string
+function M.encode(data)
+  local ids, systems, by_system = {}, {}, {}
+  for id in pairs(data.formats) do ids[#ids + 1] = id end
+  table.sort(ids)
+  for _, id in ipairs(ids) do
+    local system = data.formats[id].system
+    if not by_system[system] then
+      by_system[system] = {}
+      if system ~= "ftrace" then systems[#systems + 1] = system end
+    end
+    table.insert(by_system[system], string.pack("=s8", data.formats[id].format))
+  end
+  return pack_all(setmetatable({}, { __index = function(_, key) return data[key] or "" end }), systems, by_system)
+end
+
 --- Packs the section with which any machine can read and print the payloads of these tracepoints.
 -- It has no kernel symbols, and perf writes none either (6.1: 0 bytes): readers name addresses by the kernel's map
 -- and build id. A tracepoint that no longer exists is left out; its samples have only bytes.
@@ -97,18 +127,11 @@ function M.write(names)
   local root = events:gsub("/events$", "")
   local systems, by_system = read_formats(names)
   local page = core.slurp(events .. "/header_page") or ""
-  local out = {
-    MAGIC, VERSION, "\0", string.pack("=I1I1I4", BIG and 1 or 0, kernel_long_size(page), core.pagesize()),
-    "header_page\0", string.pack("=s8", page), "header_event\0", pack_file(events .. "/header_event"),
-    pack_formats(by_system.ftrace or {}), string.pack("=I4", #systems),
-  }
-  for _, system in ipairs(systems) do
-    out[#out + 1] = system .. "\0" .. pack_formats(by_system[system])
-  end
-  out[#out + 1] = string.pack("=I4", 0) -- kallsyms
-  out[#out + 1] = string.pack("=s4", core.slurp(root .. "/printk_formats") or "")
-  out[#out + 1] = pack_file(root .. "/saved_cmdlines")
-  return table.concat(out)
+  return pack_all({
+    long_size = kernel_long_size(page), page_size = core.pagesize(), header_page = page,
+    header_event = core.slurp(events .. "/header_event") or "", kallsyms = "",
+    printk = core.slurp(root .. "/printk_formats") or "", cmdlines = core.slurp(root .. "/saved_cmdlines") or "",
+  }, systems, by_system)
 end
 
 return M

@@ -6,7 +6,6 @@ local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local record_text = require "perfl.record_text"
-local grammar = require "perfev.event.grammar"
 local hex = require "perfev.base.hex"
 local json = require "perfev.base.json"
 local open_recording = require "perfl.verb.open_recording"
@@ -94,28 +93,6 @@ local function types_of(text)
   return wanted
 end
 
--- True for the events that -e selects: by name, by name without modifiers, or by pattern.
-local function event_filter(pattern)
-  local ok, matches = pcall(grammar.matcher, pattern)
-  if not ok then return nil, ("event '%s': %s"):format(escape(pattern), escape(matches)) end
-  return setmetatable({}, { __mode = "k", __index = function(cache, event)
-    local name = event.name
-    cache[event] = name == pattern or matches(name) or matches(name:match("^(.+):%a*$") or name)
-    return cache[event]
-  end })
-end
-
--- The message if -e matches no event of the recording; else nil.
-local function no_such_event(rec, opts)
-  if not opts.event then return nil end
-  local wanted = event_filter(opts.event)
-  for _, event in ipairs(rec.events) do
-    if wanted[event] then return nil end
-  end
-  return ("no event is called '%s'\n%s has %s\ntry: one of these, or a pattern"):format(escape(opts.event),
-    open_recording.shown(opts.file), reader.names_text(rec.events))
-end
-
 -- The kernel's types among those of -t, as a set of bits.
 local function kernel_types(types)
   local set = 0
@@ -129,7 +106,7 @@ end
 local function filters_of(opts)
   local filters, why = {}, nil
   if opts.type then filters.types, why = types_of(opts.type) end
-  if not why and opts.event then filters.events, why = event_filter(opts.event) end
+  if not why and opts.event then filters.events, why = open_recording.event_filter(opts.event) end
   if why then return nil, why end
   return filters
 end
@@ -195,7 +172,8 @@ function M.main(words)
   if not opts.json then io.write(HEAD) end
   print_records(rec, opts, filters)
   open_recording.say_end(rec)
-  local no_event = no_such_event(rec, opts) -- checked at the end: a pipe may announce events late
+  -- Checked at the end: a pipe may announce events late.
+  local no_event = opts.event and open_recording.no_such_event(rec, opts.event, opts.file)
   if no_event then message.say(no_event) end
   return no_event and open_recording.FAILED or open_recording.status(rec)
 end

@@ -1,6 +1,9 @@
---- Shared by the verbs that read a recording (report, dump, skeleton): command line, opening, signals, exit status.
+--- Shared by the verbs that read a recording (report, dump, cut, ...): command line, opening, signals, exit status.
 
 local args = require "perfev.tool.args"
+local copy = require "perfl.rewrite.copy"
+local escape = require "perfev.base.escape"
+local grammar = require "perfev.event.grammar"
 local native = require "perfl.core"
 local output = require "perfl.output"
 local reader = require "perfev.perfdata.reader"
@@ -44,6 +47,33 @@ function M.open(verb, path)
   message.say(("cannot open the recording %s\ntry: %s"):format(why, remedy))
 end
 
+-- ---- events by name ----
+
+--- Returns a table that is true for the events that -e selects: by name, by name without modifiers, or by pattern.
+-- @treturn[2] nil
+-- @treturn[2] string  message
+function M.event_filter(pattern)
+  local ok, matches = pcall(grammar.matcher, pattern)
+  if not ok then return nil, ("event '%s': %s"):format(escape(pattern), escape(matches)) end
+  return setmetatable({}, { __mode = "k", __index = function(cache, event)
+    local name = event.name
+    cache[event] = name == pattern or matches(name) or matches(name:match("^(.+):%a*$") or name)
+    return cache[event]
+  end })
+end
+
+--- Returns the message if -e matches no event of the recording; else nil.
+function M.no_such_event(rec, pattern, file)
+  local wanted = M.event_filter(pattern)
+  for _, event in ipairs(rec.events) do
+    if wanted[event] then return nil end
+  end
+  return ("no event is called '%s'\n%s has %s\ntry: one of these, or a pattern"):format(escape(pattern),
+    M.shown(file), reader.names_text(rec.events))
+end
+
+-- ---- the end ----
+
 --- False after a signal, or when the output's reader has closed it.
 function M.may_continue()
   if not native.signal() then return (output.check()) end
@@ -65,6 +95,36 @@ function M.say_end(rec)
   local n = rec:totals().malformed
   if n == 0 then return end
   message.say(("%d malformed record%s left out: %s"):format(n, n == 1 and " was" or "s were", rec.warnings[1] or ""))
+end
+
+local COMPRESSED = 1 -- the level of -z
+
+local function summary_line(sum, path)
+  return ("copied %s of %s records (%s samples) to %s, %s"):format(message.grouped(sum.records),
+    message.grouped(sum.read), message.grouped(sum.samples),
+    path == "-" and "standard output" or escape(path), message.size_text(sum.bytes))
+end
+
+--- Writes a new recording from others and prints a summary.
+-- @tparam {table,...} inputs  of copy.write
+-- @tparam function describe   of copy.write
+-- @tparam table opts          `output`, `compress`, `quiet`
+-- @treturn integer  exit status
+function M.write_new(inputs, describe, opts)
+  local ok, sum, why = pcall(copy.write, inputs, {
+    path = opts.output, level = opts.compress and COMPRESSED or 0, describe = describe, keep_going = M.may_continue,
+  })
+  if not ok or not sum then
+    message.say(ok and why or message.shown(sum))
+    return M.FAILED
+  end
+  local status = 0
+  for _, input in ipairs(inputs) do
+    M.say_end(input.rec)
+    status = math.max(status, M.status(input.rec))
+  end
+  if not opts.quiet then message.say(summary_line(sum, opts.output)) end
+  return status
 end
 
 --- The verb's exit status: 128 + a signal's number, 1 if the recording is damaged, else 0.

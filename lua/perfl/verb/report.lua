@@ -169,12 +169,6 @@ local function said(name, text)
   if text and text ~= "" then print_folded(("%-8s"):format(name), text) end
 end
 
-local function size_text(bytes)
-  if bytes < 10240 then return grouped(bytes) .. " bytes" end
-  if bytes < 10 << 20 then return ("%.1f KiB"):format(bytes / 1024) end
-  return ("%.1f MiB"):format(bytes / (1 << 20))
-end
-
 -- The arguments that are neither nil nor empty, separated by commas.
 local function joined(...)
   local words = {}
@@ -200,10 +194,10 @@ end
 
 local function print_head(total)
   local header = total.header
-  said("file", joined(("%s, %s"):format(open_recording.shown(total.file), size_text(total.size)),
+  said("file", joined(("%s, %s"):format(open_recording.shown(total.file), message.size_text(total.size)),
     total.kind == "pipe" and "in the form for a pipe", total.endian .. "-endian",
-    total.compressed > 0 and ("%s compressed from %s"):format(size_text(total.compressed),
-      size_text(total.inflated))))
+    total.compressed > 0 and ("%s compressed from %s"):format(message.size_text(total.compressed),
+      message.size_text(total.inflated))))
   said("host", joined(header.hostname, header.osrelease and "Linux " .. header.osrelease, header.arch, cpus_of(header),
     header.cpudesc))
   local version = header.version

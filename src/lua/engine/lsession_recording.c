@@ -4,56 +4,15 @@
 #include "lua/base/lerror.h"
 #include "lua/base/loption.h"
 #include "lua/hooks/lhooks.h"
+#include "lua/record/lrecord_filter.h"
 
 /* ---- creation ---- */
 
-static void read_numbers(lua_State *L, int at, const char *name, struct pev_numbers *numbers)
-{
-	int top = lua_gettop(L), nr;
-	const int *list;
-
-	if (lua_getfield(L, at, name) == LUA_TNIL) {
-		lua_settop(L, top);
-		return;
-	}
-	list = l_option_ints(L, at, name, &nr);
-	for (int i = 0; i < nr; i++)
-		if (pev_numbers_add(numbers, list[i]) < 0)
-			luaL_error(L, "no memory for %s", name);
-	lua_settop(L, top);
-}
-
-static void read_comms(lua_State *L, int at, struct pev_record_filter *wanted)
-{
-	int top = lua_gettop(L);
-
-	if (lua_getfield(L, at, "comms") == LUA_TTABLE) {
-		for (lua_Integer i = 1; lua_rawgeti(L, -1, i) == LUA_TSTRING; i++) {
-			if (pev_record_filter_comm(wanted, lua_tostring(L, -1)) < 0)
-				luaL_error(L, "no memory for comms");
-			lua_pop(L, 1);
-		}
-	}
-	lua_settop(L, top);
-}
-
 void l_session_read_wanted(lua_State *L, struct l_session *self)
 {
-	struct pev_record_filter *wanted = &self->engine.wanted;
-	int at = lua_gettop(L) + 1;
-
-	if (lua_getfield(L, 1, "wanted") == LUA_TNIL) {
-		lua_pop(L, 1);
-		return;
-	}
-	wanted->from = (uint64_t)l_option_integer(L, at, "from", 0);
-	wanted->to = (uint64_t)l_option_integer(L, at, "to", -1);
-	wanted->from_first = l_option_bool(L, at, "from_first");
-	wanted->to_first = l_option_bool(L, at, "to_first");
-	read_numbers(L, at, "cpus", &wanted->cpus);
-	read_numbers(L, at, "pids", &wanted->pids);
-	read_numbers(L, at, "tids", &wanted->tids);
-	read_comms(L, at, wanted);
+	lua_getfield(L, 1, "wanted");
+	if (!lua_isnil(L, -1))
+		l_record_filter_read(L, -1, &self->engine.wanted);
 	lua_pop(L, 1);
 }
 
@@ -115,7 +74,7 @@ static int l_session_know(lua_State *L)
 	const char *name = luaL_checkstring(L, 2);
 
 	luaL_checktype(L, 3, LUA_TTABLE);
-	check_recording(L);
+	l_session_check(L);
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
 	lua_pushvalue(L, 3);
 	lua_setfield(L, -2, name);

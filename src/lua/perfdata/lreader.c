@@ -20,6 +20,7 @@
 #include "lua/base/lerror.h"
 #include "lua/base/lregister.h"
 #include "lua/record/lfield.h"
+#include "lua/perfdata/lreader_copy.h"
 #include "lua/perfdata/lreader_pass.h"
 #include "lua/perfdata/lreader_state.h"
 #include "lua/hooks/lhooks.h"
@@ -334,8 +335,7 @@ static void show_payload(struct l_reader *self, struct l_view *view)
 	args->gen = self->now;
 }
 
-/* Points the next view at the record. Returns its index. */
-static int point_view(struct l_reader *self)
+int l_reader_point_view(struct l_reader *self)
 {
 	struct l_view *view = self->views[self->turn ^= 1];
 
@@ -381,7 +381,7 @@ static struct l_fields *get_fields(lua_State *L, int list, uint32_t slot)
 /* Pushes the current record's view, offset and whether it was synthesised; or its fields. */
 static int push_record(lua_State *L, struct l_reader *self, int pulled)
 {
-	int turn = point_view(self);
+	int turn = l_reader_point_view(self);
 	const struct l_view *view = self->views[turn];
 
 	lua_pushvalue(L, lua_upvalueindex(2 + turn));
@@ -727,6 +727,7 @@ static const luaL_Reg methods[] = {
 	{ "records",  l_records },
 	{ "count",    l_reader_count },
 	{ "print",    l_reader_print },
+	{ "copier",   l_reader_copier },
 	{ "failure",  l_failure },
 	{ "context",  l_context },
 	{ "machine",  l_machine },

@@ -57,6 +57,8 @@ enum l_reader_turn {
  * Raises if memory runs out.
  */
 enum l_reader_turn l_reader_next(lua_State *L, struct l_reader *self);
+/* Points the next view at the current record. Returns its index in L_READER_UV_VIEWS, from 0. */
+int l_reader_point_view(struct l_reader *self);
 /* Returns the open reader at 1; raises if it is closed. */
 struct l_reader *l_reader_check_open(lua_State *L);
 /* Returns the payload's tracepoint if the current record is a sample with a readable payload. */

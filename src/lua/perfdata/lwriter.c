@@ -36,6 +36,8 @@ static struct l_writer *check_writer(lua_State *L, int idx)
 	return self;
 }
 
+struct pev_writer *l_writer_enter(lua_State *L, int idx) { return check_writer(L, idx)->writer; }
+
 struct pev_writer *l_writer_attach(lua_State *L, int idx)
 {
 	struct l_writer *self = check_writer(L, idx);
@@ -177,6 +179,17 @@ static int l_writer_records(lua_State *L)
 	return push_result(L, self, pev_writer_records(self->writer, bytes, len));
 }
 
+/* rec:append(bytes): one record, in the order of time */
+static int l_writer_append(lua_State *L)
+{
+	struct l_writer *self = check_writer(L, 1);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+
+	luaL_argcheck(L, len <= UINT16_MAX, 2, "longer than a record");
+	return push_result(L, self, pev_writer_append(self->writer, bytes, len));
+}
+
 /* rec:finish(name or nil) */
 static int l_writer_finish(lua_State *L)
 {
@@ -309,6 +322,7 @@ static const luaL_Reg methods[] = {
 	{ "tracing", l_writer_tracing },
 	{ "begin", l_writer_begin },
 	{ "records", l_writer_records },
+	{ "append", l_writer_append },
 	{ "finish", l_writer_finish },
 	{ "remove", l_writer_remove },
 	{ "failure", l_writer_failure },

@@ -11,3 +11,5 @@
  */
 struct pev_writer *l_writer_attach(lua_State *L, int idx);
 void l_writer_detach(lua_State *L, int idx);
+/* Returns the open writer at idx, for one call; raises if it is closed or not a writer. */
+struct pev_writer *l_writer_enter(lua_State *L, int idx);

@@ -1,0 +1,133 @@
+--- perfl cut: copies a part of a recording to a new one. perfl filter is the same.
+
+local command_line = require "perfl.command_line"
+local copy = require "perfl.rewrite.copy"
+local escape = require "perfev.base.escape"
+local load_source = require "perfl.load_source"
+local message = require "perfl.message"
+local open_recording = require "perfl.verb.open_recording"
+local parse_units = require "perfev.base.parse_units"
+local replay_filter = require "perfev.perfdata.replay_filter"
+local verbs = require "perfl.verb"
+
+local M = {}
+
+-- Options of perfl that mean the same, and their help here.
+local shared = {
+  { "--from", "leave out records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or "
+    .. "25% of the span" },
+  { "--to", "leave out records after TIME" },
+  { "-C", "keep only these CPUs, as in 0-3,7" },
+  { "-p", "keep only these processes" },
+  { "-t", "keep only these threads" },
+  { "--comm", "keep only tasks with this name, as in 'nginx*'" },
+  { "-z", "compress the new recording with zstd" },
+  { "-q", "print no summary line" },
+}
+
+local function shared_rows()
+  local rows = {}
+  for i, one in ipairs(shared) do
+    rows[i] = setmetatable({ help = one[2] }, { __index = command_line.by_flag[one[1]] })
+  end
+  return rows
+end
+
+local function new_parser(verb)
+  local parser = open_recording.new_parser(verb, "Copy the records of a recording that all options select to a new "
+    .. "one, in the order of time.")
+  parser:option("-o --output"):argname("NEW"):description("the new recording (-: standard output)")
+  parser:option("-e --event"):argname("NAME")
+    :description("keep only records of this event, as in cycles or 'sched:*'")
+  parser:option("--where"):argname("LUA"):description("keep only records for which this Lua expression is true; r is "
+    .. "the record, as in 'r.period > 1000'")
+  local rows = shared_rows()
+  for _, row in ipairs(rows) do command_line.add_row(parser, row) end
+  parser:epilog [[
+Records about tasks, maps, symbols and cgroups are kept for the rest, up to --to.
+Records of lost data are of every event. AUX data are left out.]]
+  return parser, rows
+end
+
+-- The text of --where -> a function | nil, message
+local function compile(text)
+  local chunk = load_source.compile("local r = ... return " .. text, "=--where")
+  if chunk then return chunk end
+  local why
+  chunk, why = load_source.compile("local r = ... " .. text, "=--where")
+  if chunk then return chunk end
+  return nil, ("--where '%s': %s\ntry: --where 'r.cpu == 0'"):format(escape(text), escape(why))
+end
+
+-- Makes the options of a session from those of the command line.
+local function conditions(opts)
+  return {
+    from = opts.from and parse_units.moment(opts.from), to = opts.to and parse_units.moment(opts.to),
+    cpus = opts.cpus, pid = opts.pids, tid = opts.tids, comm = opts.comm,
+  }
+end
+
+-- Makes the options of the copier -> options | nil, message
+local function copier_of(rec, opts)
+  local wanted, why = replay_filter.of(rec, conditions(opts), open_recording.shown(opts.file))
+  if not wanted then return nil, why end
+  return {
+    wanted = wanted, tools_left_out = copy.tools_left_out, events = opts.event and {},
+    edit = opts.where, edited = opts.where and ~copy.SIDE_BAND,
+  }
+end
+
+-- Copies the recording -> exit status
+local function write(rec, opts)
+  local why = copy.refusal(rec)
+  local copier
+  if not why then copier, why = copier_of(rec, opts) end
+  if why then
+    message.say(why)
+    return open_recording.FAILED
+  end
+  local written, filter = {}, opts.event and open_recording.event_filter(opts.event)
+  local function describe(writer)
+    for i = (written.events or 0) + 1, filter and #rec.events or 0 do
+      copier.events[i] = filter[rec.events[i]]
+    end
+    copy.describe(rec, writer, written)
+  end
+  return open_recording.write_new({ { rec = rec, copier = copier } }, describe, opts)
+end
+
+-- The command line -> options | nil, exit status
+local function parse(words, verb)
+  local parser, rows = new_parser(verb)
+  local result, status = open_recording.parse(parser, verb, words)
+  if not result then return nil, status end
+  local opts, ok, why = command_line.taken(rows, result), true, nil
+  opts.file, opts.output, opts.event = result.file, result.output, result.event
+  if not opts.output then
+    why = ("no name for the new recording\ntry: perfl %s %s -o NEW"):format(verb, escape(opts.file))
+  elseif result.event then
+    ok, why = open_recording.event_filter(result.event)
+  end
+  if ok and result.where then opts.where, why = compile(result.where) end
+  if why then return verbs.refuse(verb, why) end
+  return opts
+end
+
+--- The verb.
+-- @tparam {string,...} words  of the command line after the verb
+-- @tparam string verb         "cut" or "filter"
+-- @treturn integer  exit status
+function M.main(words, verb)
+  local opts, status = parse(words, verb)
+  if not opts then return status end
+  local rec <close> = open_recording.open(verb, opts.file)
+  if not rec then return open_recording.FAILED end
+  local no_event = opts.event and open_recording.no_such_event(rec, opts.event, opts.file)
+  if no_event then
+    message.say(no_event)
+    return open_recording.FAILED
+  end
+  return write(rec, opts)
+end
+
+return M
