@@ -34,6 +34,7 @@ local EPIPE = 32
 
 -- Verb -> module; its main(words after the verb, verb) prints and returns the exit status.
 local verbs = {
+  archive = "perfl.verb.archive",
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", doctor = "perfl.verb.doctor",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
@@ -320,7 +321,10 @@ local function configure(s)
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     record = opts.record, compress = opts.compress or nil,
-    switch_output = opts.switch_output, jobs = opts.jobs, readers = opts.readers,
+    switch_output = opts.switch_output,
+    switch_max_files = opts.switch_max_files, max_size = opts.max_size, clock = opts.clock,
+    names = opts.record and not opts.no_names or nil,
+    jobs = opts.jobs, readers = opts.readers,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and core.caps_of_names or 0) end,
     exclude_self = true, many = opts.many, events = not run.recording and opts.events or nil, log = log,

@@ -4,7 +4,8 @@ local run = require "spec.support.run"
 
 local other_tools = require "perfl.other_tools"
 
-local verbs = { cleanup = true, doctor = true, dump = true, list = true, record = true, report = true, skeleton = true }
+local verbs = { archive = true, cleanup = true, cut = true, doctor = true, dump = true, filter = true,
+                list = true, merge = true, record = true, report = true, skeleton = true }
 
 local function is_ours(name) return verbs[name] or run.slurp("scripts/" .. name .. ".lua") ~= nil end
 

@@ -184,3 +184,49 @@ void pev_output_file_free(struct pev_output_file *file)
 	free(file->temporary);
 	free(file->path);
 }
+
+/* ---- copies ---- */
+
+#define COPY_BYTES (1u << 20)
+
+/* Copies from fd to its end. Returns 0 or -errno. */
+static int copy_bytes(struct pev_output_file *file, int fd)
+{
+	unsigned char *bytes = malloc(COPY_BYTES);
+	int64_t n = bytes ? 1 : -ENOMEM;
+	int rc = 0;
+
+	while (n > 0 && rc == 0) {
+		n = file->sys->pread(file->sys->ctx, fd, bytes, COPY_BYTES, file->end);
+		if (n > 0) {
+			struct iovec piece = pev_piece_of(bytes, (size_t)n);
+
+			rc = pev_output_file_write(file, &piece, 1);
+		}
+	}
+	free(bytes);
+	return n < 0 ? (int)n : rc;
+}
+
+int pev_output_file_copy(const struct pev_sys *sys, const char *from, const char *to,
+			 struct pev_err *err)
+{
+	struct pev_output_file file;
+	int fd = sys->open(sys->ctx, from, O_RDONLY | O_NONBLOCK | O_NOCTTY), rc;
+
+	if (fd < 0)
+		return pev_fail(err, fd, "cannot read %s: %s", from, strerror(-fd));
+	rc = pev_output_file_open(&file, sys, to, 0, err);
+	if (rc == 0 && file.stream)
+		rc = pev_fail(err, -EINVAL, "cannot copy to %s: not a regular file", to);
+	if (rc == 0) {
+		rc = copy_bytes(&file, fd);
+		if (rc == 0)
+			rc = pev_output_file_close(&file);
+		rc = rc < 0 ? pev_fail(err, rc, "cannot write to %s: %s", to, strerror(-rc)) :
+			      pev_output_file_publish(&file, err);
+	}
+	sys->close(sys->ctx, fd);
+	pev_output_file_free(&file);
+	return rc;
+}

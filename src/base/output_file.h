@@ -55,6 +55,13 @@ int pev_output_file_close(struct pev_output_file *file);
 /* Closes, and removes a file that was not published. Frees the names. */
 void pev_output_file_free(struct pev_output_file *file);
 
+/*
+ * Copies a regular file into a new one. Returns 0 or -errno; -EINVAL if the copy is not a regular
+ * file. sys is borrowed.
+ */
+int pev_output_file_copy(const struct pev_sys *sys, const char *from, const char *to,
+			 struct pev_err *err);
+
 /* Returns a piece with these bytes. */
 static inline struct iovec pev_piece_of(const void *bytes, size_t len)
 {

@@ -4,6 +4,7 @@
 #include "perfdata/file_tables.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,4 +151,80 @@ void pev_file_tables_head(const struct pev_file_tables *tables,
 
 		head[9 + id / 64] |= UINT64_C(1) << id % 64;
 	}
+}
+
+/* ---- a finished file ---- */
+
+/* Writes all bytes at an offset. Returns 0 or -errno. */
+static int write_all(const struct pev_sys *sys, int fd, const void *bytes, size_t len,
+		     uint64_t offset)
+{
+	const unsigned char *left = bytes;
+
+	while (len) {
+		int64_t n = sys->pwrite(sys->ctx, fd, left, len, offset);
+
+		if (n <= 0)
+			return n < 0 ? (int)n : -EIO;
+		left += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Finds the table's entry of a section. Returns its offset, 0 if there is none. */
+static uint64_t find_entry(const uint64_t head[PEV_FILE_HEAD / 8], uint32_t id, uint64_t size)
+{
+	uint64_t rank = 0, offset;
+
+	if (!(head[9 + id / 64] >> id % 64 & 1))
+		return 0;
+	for (uint32_t i = 0; i < id; i++)
+		rank += head[9 + i / 64] >> i % 64 & 1;
+	if (head[5] > size || head[6] > size - head[5])
+		return 0;
+	offset = head[5] + head[6] + 16 * rank;
+	return offset <= size && size - offset >= 16 ? offset : 0;
+}
+
+static int replace_section(const struct pev_sys *sys, int fd, uint32_t id, const void *bytes,
+			   size_t len)
+{
+	unsigned char raw[PEV_FILE_HEAD];
+	uint64_t head[PEV_FILE_HEAD / 8], entry[2], offset;
+	struct pev_stat st;
+	bool swap;
+	int rc = sys->fstat(sys->ctx, fd, &st);
+
+	if (rc < 0)
+		return rc;
+	if (sys->pread(sys->ctx, fd, raw, sizeof(raw), 0) != sizeof(raw))
+		return -EBADMSG;
+	swap = pev_load64(raw, false) != PEV_FILE_MAGIC;
+	for (size_t i = 0; i < PEV_FILE_HEAD / 8; i++)
+		head[i] = pev_load64(raw + 8 * i, swap);
+	if (head[0] != PEV_FILE_MAGIC || head[1] != PEV_FILE_HEAD)
+		return -EBADMSG;
+	offset = find_entry(head, id, st.size);
+	if (!offset)
+		return -EBADMSG;
+	entry[0] = swap ? __builtin_bswap64(st.size) : st.size;
+	entry[1] = swap ? __builtin_bswap64(len) : len;
+	rc = write_all(sys, fd, bytes, len, st.size);
+	return rc < 0 ? rc : write_all(sys, fd, entry, sizeof(entry), offset);
+}
+
+int pev_file_replace_section(const struct pev_sys *sys, const char *path, uint32_t id,
+			     const void *bytes, size_t len, struct pev_err *err)
+{
+	int fd = sys->open(sys->ctx, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	int rc = fd < 0 ? fd : replace_section(sys, fd, id, bytes, len);
+
+	if (fd >= 0)
+		sys->close(sys->ctx, fd);
+	if (rc == -EBADMSG)
+		return pev_fail(err, rc, "cannot change %s: it has no table with that section",
+				path);
+	return rc < 0 ? pev_fail(err, rc, "cannot change %s: %s", path, strerror(-rc)) : 0;
 }

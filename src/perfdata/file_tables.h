@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+#include "base/sys.h"
 #include "event/attr.h"
 #include "record/record.h"
 
@@ -62,6 +64,14 @@ void pev_description_free(struct pev_description *description);
  */
 int pev_file_tables_build(struct pev_file_tables *tables, struct pev_description *description,
 			  uint64_t base);
+
+/*
+ * Replaces a feature section of a finished file, of any writer: appends the bytes to the file, then
+ * changes the section's entry in the table. Returns 0; -EBADMSG if the file has no such section;
+ * -errno. sys is borrowed.
+ */
+int pev_file_replace_section(const struct pev_sys *sys, const char *path, uint32_t id,
+			     const void *bytes, size_t len, struct pev_err *err);
 
 /* Sets head to struct perf_file_header of a file whose records are from data on. */
 void pev_file_tables_head(const struct pev_file_tables *tables,

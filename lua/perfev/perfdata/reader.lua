@@ -10,12 +10,15 @@ local features = require "perfev.perfdata.read_features"
 local kernel = require "perfev.perfdata.same_kernel"
 local names = require "perfev.perfdata.attr_name"
 local option_tables = require "perfev.option_tables.records"
+local perfl_section = require "perfev.perfdata.perfl_section"
 local registers = require "perfev.record.registers"
 local samples = require "perfev.record.callback_fields"
+local saved_names = lazy "perfev.symbol.saved_names"
 local shown = require "perfev.base.show_value"
 local symbol = lazy "perfev.symbol"
 local tracing = require "perfev.perfdata.tracing_data"
 local user = require "perfev.perfdata.user_records"
+require "perfev.symbol.stack" -- defines r.stack and r.symbol
 
 local M = {}
 local Recording = {}
@@ -291,6 +294,35 @@ function Recording:section(key)
   return self.file:section(section.index)
 end
 
+local function read_saved_names(self)
+  local text, why = perfl_section.names(self:section(perfl_section.SECTION), self.facts.big)
+  if why then warn(self, why) end
+  return text
+end
+
+--- Adds the names of the functions at the sampled addresses to the file. Reads the recording to its end.
+-- @tparam ?string path     a copy of the file, which is changed instead of it
+-- @treturn[1] integer  bytes of the names in the file; 0 if no frame has a name
+-- @treturn[2] nil
+-- @treturn[2] string   the cause
+-- @treturn[2] integer  errno
+function Recording:_save_names(path)
+  local version, id = self:section(perfl_section.SECTION), features.number(perfl_section.SECTION)
+  if not version or self.facts.pipe then
+    return nil, ("%s is %s\n  try: perf inject -i FILE -o OUT, which writes a file"):format(self.path,
+      self.facts.pipe and "a stream, and only a file keeps names" or "without the version of its recorder"),
+      core.errno.EINVAL
+  end
+  local text = saved_names.collect(self)
+  if self.error then return nil, self.error, self.errno end
+  if text == "" then return 0 end
+  local bytes, size = perfl_section.with_names(version, self.facts.big, text)
+  if bytes == version then return size end -- it has them
+  local ok, why, code = core.replace_section(path or self.path, id, bytes)
+  if not ok then return nil, why, code end
+  return size
+end
+
 -- With call chains, names may be looked up after the recording is closed.
 local function has_callchains(self)
   for _, event in ipairs(self.events) do
@@ -370,8 +402,13 @@ function M.open(path, opts)
   self.file, self.facts, self.path = file, file:facts(), path
   self.world = symbol._recorded {
     recording = file, path = path, header = function() return self.header end,
+    saved_text = function() return read_saved_names(self) end,
     log = function(level, text)
-      if level == 0 then warn(self, text) end
+      if level == 0 then
+        warn(self, text)
+      elseif self.log then
+        self.log(level, text)
+      end
     end,
   }
   file:world(self.world)

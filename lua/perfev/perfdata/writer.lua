@@ -9,6 +9,7 @@ local native = require "perfev.base.native_module"
 local opened = require "perfev.event.open_event"
 local options = require "perfev.base.options"
 local private = require "perfev.perfdata.perfl_section"
+local reader = require "perfev.perfdata.reader"
 local synthesise = require "perfev.perfdata.synthetic_records"
 local tracing = require "perfev.perfdata.tracing_data"
 
@@ -32,7 +33,8 @@ local hints = {
 }
 local full = { [E.ENOSPC] = true, [E.EDQUOT] = true, [E.EFBIG] = true, [E.EIO] = true }
 
-local function with_hint(self, text, code)
+--- Adds a remedy to the text of an error; self has the file's `path`.
+function M.with_hint(self, text, code)
   local hint = hints[E[code] or ""]
   return hint and ("%s\n  try: %s"):format(text, hint:format(self.path)) or text
 end
@@ -172,14 +174,14 @@ local function failure_of(self, begun)
   if full[code] and begun and not self.rec:is_stream() then
     text = ("%s\n  the first %d bytes were written and can be read"):format(text, self.rec:size())
   end
-  return with_hint(self, text, code), code
+  return M.with_hint(self, text, code), code
 end
 
 local function open_part(self)
   local rec, why, code = core.writer {
     path = self.path, fd = self.session._record_fd, level = self.level, chunk = self.chunk,
   }
-  if not rec then return nil, with_hint(self, why, code), code end
+  if not rec then return nil, M.with_hint(self, why, code), code end
   self.rec, self.slots, self.number, self.events, self.told, self.lost_own = rec, {}, {}, {}, nil, nil
   add_events(self)
   add_features(self)
@@ -204,7 +206,17 @@ local function mapped_files(self)
   return maps
 end
 
--- Writes the end of a part; quick: without build-ids, which need other files.
+-- Adds the names of the functions at sampled addresses to a finished file.
+local function save_names(self, path)
+  local recording <close>, why = reader.open(path)
+  local bytes
+  if recording then bytes, why = recording:_save_names() end
+  if not bytes then self.session:_log(0, "no names of functions are kept in the recording: " .. why) end
+  self.name_bytes = bytes
+  self.bytes = self.bytes + (bytes or 0)
+end
+
+-- Writes the end of a part; quick: without build-ids and names, which need other files.
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
   local lost_own = session.core:record_losses()
@@ -225,12 +237,14 @@ local function close_part(self, name, quick)
   end
   local failed, code = failure_of(self, true)
   local ok, why, errno = rec:finish(name)
-  if not ok and not failed then failed, code = with_hint(self, why, errno), errno end
+  if not ok and not failed then failed, code = M.with_hint(self, why, errno), errno end
   self.bytes = self.bytes + rec:size()
   self.samples = samples and (self.samples or 0) + samples
   self.parts = self.parts + 1
+  local path = rec:path()
   rec:close()
   self.rec = nil
+  if is_file and not quick and not failed and self.session.opts.names then save_names(self, path) end
   return failed == nil, failed, code
 end
 
@@ -317,7 +331,8 @@ function Recorder:abandon()
 end
 
 --- Returns a summary.
--- @treturn table  `path`, `bytes`, `samples` (nil for a stream), `parts`
+-- @treturn table  `path`, `bytes`, `samples` (nil for a stream), `parts`, `removed` (nil for none), `name_bytes` (nil
+--   without names)
 function Recorder:summary()
   return {
     path = self.path, bytes = self.bytes, samples = self.samples, parts = self.parts, removed = self.removed,

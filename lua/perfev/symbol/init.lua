@@ -15,6 +15,7 @@ local open_files = require "perfev.symbol.open_files"
 local kernel_file = require "perfev.symbol.kernel"
 local native = require "perfev.base.native_module"
 local options = require "perfev.base.options"
+local saved_names = require "perfev.symbol.saved_names"
 
 local M = { _lines = false, _changes = 0 }
 local World = {}
@@ -45,6 +46,17 @@ local function make_logger(self)
 end
 
 -- Which byte of a return address is looked up is explained at pev_symtab_find_frame() in src/symbol/symtab.h.
+
+-- ---- names kept in the recording ----
+
+-- Returns the names that the recording keeps (perfev.symbol.saved_names), or nil.
+local function saved(self)
+  if self.saved == nil then
+    local text = self.saved_text and self.saved_text()
+    self.saved = text and saved_names.parse(text) or false
+  end
+  return self.saved or nil
+end
 
 -- ---- the kernel ----
 
@@ -168,6 +180,12 @@ local function name_kernel(self, frame, raw)
     return
   end
   frame.module = kernel_module(raw.path)
+  local kept = not kernel_file.path and saved(self)
+  if kept and kept:has_kernel() then
+    local name, start, module = kept:kernel(raw)
+    if name then frame.symbol, frame.offset, frame.module = name, raw.ip - start, module or frame.module end
+    return
+  end
   local symbols = kallsyms(self)
   if not symbols then return end
   local address = raw.ip - self.shift
@@ -187,9 +205,13 @@ local function load_file(self, raw, id, kept)
     log(self, 0, "programs' functions have no names: " .. why)
     return NONE
   end
-  local symbols, place = files.open(symtab, self, raw, id, make_logger(self), kept)
+  local own = saved(self)
+  local has_names = own and own:has_file(raw.path, id)
+  local function note(text) log(self, has_names and 1 or 0, text) end
+  local symbols, place = files.open(symtab, self, raw, id, note, kept)
   if not symbols then return place and GONE or NONE end
-  local file, facts = { symbols = symbols, place = place, names = {} }, symbols:facts()
+  local facts = symbols:facts()
+  local file = { symbols = symbols, place = place, names = {}, has_all = facts.symtab }
   if not facts.symtab then
     local added, debug = files.find_debug(symtab, facts, place, make_logger(self), function(image)
       return symbols:add(image)
@@ -384,29 +406,56 @@ local function count_gone(self, path)
   gone.of[path], gone.files, gone.first = true, gone.files + 1, gone.first or path
 end
 
+local function name_saved(own, frame, raw, id)
+  local name, start = own:file(raw, id)
+  if name then frame.symbol, frame.offset = name, raw.offset - start end
+end
+
 -- -> the functions inlined there, if lines are on; false if a later look-up may have another result; the symbols that
 -- alone decide the name
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return nil, true end
+  local own = saved(self)
   if raw.memory then
-    local name, start, path = perf_map.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
-      self.kept[perf_map.key(raw.pid)])
+    local name, start, path
+    if own then name, start, path = own:memory(raw) end
+    if not path then
+      name, start, path = perf_map.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
+        self.kept[perf_map.key(raw.pid)])
+    end
     frame.module = path or raw.path
     frame.symbol, frame.offset = name, name and raw.ip - start
     return nil, name ~= nil
+  end
+  local id = own and find_build_id(self, raw)
+  own = own and own:has_file(raw.path, id) and own or nil
+  -- Without a build-id, the file at the path may be another one.
+  if own and not id and not files.symfs then
+    name_saved(own, frame, raw, id)
+    return nil, true
   end
   local file = find_file(self, raw)
   if file == GONE and not self.recording then
     count_gone(self, raw.path)
     return nil, false
   end
-  if not file.symbols then return nil, true end
+  if not file.symbols then
+    if own then name_saved(own, frame, raw, id) end
+    return nil, true
+  end
+  self.uses = self.uses + 1
+  file.used = self.uses
   local address, call, name, start = file.symbols:find_frame(raw.offset, raw.returns, raw.unwound)
-  if name then frame.symbol, frame.offset = demangle(file, name, start), address - start end
+  if name then
+    frame.symbol, frame.offset = demangle(file, name, start), address - start
+  elseif own then
+    name_saved(own, frame, raw, id)
+  end
   if file.is_vdso then return nil, true end
   if M._lines then return address and find_lines(self, file, call), true end
-  return nil, true, file.symbols
+  -- A file that was stripped has fewer names than the recording keeps.
+  return nil, true, (not own or file.has_all) and file.symbols or nil
 end
 
 -- The header is read when the first name is needed: in a pipe it arrives between records.
@@ -422,6 +471,7 @@ function World:settle()
   local maps = {}
   for path, pgoff in each_kernel_map(self) do maps[#maps + 1] = { path, pgoff } end
   self.kernel_maps = maps
+  saved(self)
 end
 
 local function make_frame(self, raw)
@@ -434,6 +484,7 @@ local function make_frame(self, raw)
   else
     frame.module = "[guest]"
   end
+  if self.on_frame then self.on_frame(raw, frame, raw.path and find_build_id(self, raw)) end
   return frame, lines, is_final, symbols
 end
 
@@ -499,9 +550,11 @@ end
 
 --- The world of a recording.
 -- @tparam table opts `recording` (core.reader), `path` (its own), `header` (gives its features), `log` (f(level, text):
---   level 0 for problems, 1 for details)
+--   level 0 for problems, 1 for details), `saved_text` (gives the names that it keeps, or nil)
 function M._recorded(opts)
-  return new_world { recording = opts.recording, path = opts.path, header = opts.header, log = opts.log }
+  return new_world {
+    recording = opts.recording, path = opts.path, header = opts.header, log = opts.log, saved_text = opts.saved_text,
+  }
 end
 
 -- ---- this machine ----

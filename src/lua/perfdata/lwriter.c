@@ -16,6 +16,8 @@
 #include "lua/base/loption.h"
 #include "lua/base/lregister.h"
 #include "lua/base/lset.h"
+#include "base/output_file.h"
+#include "perfdata/file_tables.h"
 
 #define TYPENAME "perfev.core.writer"
 
@@ -316,6 +318,33 @@ static int l_writer_gc(lua_State *L)
 	return 0;
 }
 
+/* copy_file(from, to) -> 0 | nil, message, errno; the copy has mode 0600 */
+static int l_copy_file(lua_State *L)
+{
+	const char *from = luaL_checkstring(L, 1), *to = luaL_checkstring(L, 2);
+	const struct pev_sys *sys = l_hooks_push(L);
+	struct pev_err err;
+
+	return l_result(L, pev_output_file_copy(sys, from, to, &err), &err);
+}
+
+/* replace_section(path, id, bytes) -> 0 | nil, message, errno: of a finished file */
+static int l_replace_section(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	lua_Integer id = luaL_checkinteger(L, 2);
+	struct pev_err err;
+	const struct pev_sys *sys;
+	const char *bytes;
+	size_t len;
+
+	luaL_argcheck(L, id > 0 && id < PEV_SECTIONS_MAX, 2, "no feature");
+	bytes = luaL_checklstring(L, 3, &len);
+	sys = l_hooks_push(L);
+	return l_result(L, pev_file_replace_section(sys, path, (uint32_t)id, bytes, len, &err),
+			&err);
+}
+
 static const luaL_Reg methods[] = {
 	{ "event", l_writer_event },
 	{ "feature", l_writer_feature },
@@ -340,4 +369,6 @@ void l_writer_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, l_writer_gc);
 	l_set_function(L, "writer", l_writer);
+	l_set_function(L, "copy_file", l_copy_file);
+	l_set_function(L, "replace_section", l_replace_section);
 }

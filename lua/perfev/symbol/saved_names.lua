@@ -1,0 +1,179 @@
+--- The names that a recording keeps: of the functions at its sampled addresses, for a reader without the files.
+-- A text with a block for each file, for each process with code of a JIT compiler, and for the kernel. A block begins
+-- with a line ":file BUILD-ID PATH" (BUILD-ID may be "-"), ":memory PID PATH" (of its perf-PID.map) or ":kernel". Its
+-- other lines are those of a perf-PID.map: "START SIZE NAME", the numbers in hexadecimal. START is an offset in the
+-- file, or an address. SIZE ends with the last byte that was sampled. The kernel's names end with a tab and the module.
+
+local core = require "perfev.core"
+
+local M = {}
+local Saved = {}
+Saved.__index = Saved
+
+-- Samples, and the records from which the reader knows which file is mapped where.
+local needed = { "sample", "mmap", "mmap2", "comm", "fork", "exit", "ksymbol" }
+
+local function key_of_file(path, id) return (":file %s %s"):format(id or "-", path):gsub("%c", "?") end
+
+local function key_of_memory(pid) return (":memory %d "):format(pid) end
+
+-- ---- collect ----
+
+-- Adds a function that starts at `start` and has the sampled byte `touched`.
+local function add_function(self, key, start, touched, name)
+  local block = self[key]
+  if not block then
+    block = { names = {}, sizes = {} }
+    self[key] = block
+  end
+  local size = touched - start + 1
+  block.names[start] = block.names[start] or name:gsub("%c", "?")
+  block.sizes[start] = math.max(size, block.sizes[start] or 0)
+end
+
+-- Adds a named frame. The byte that was looked up is explained at pev_symtab_find_frame() in src/symbol/symtab.h.
+local function add_frame(self, raw, frame, id)
+  if not frame.symbol or raw.ksymbol then return end
+  local at = frame.kernel and raw.ip or raw.memory and raw.ip or raw.offset
+  local start = at - frame.offset
+  local touched = raw.returns and (at ~= start or raw.memory) and at - 1 or at
+  if frame.kernel then
+    local module = frame.module ~= "[kernel]" and "\t" .. frame.module or ""
+    add_function(self, ":kernel", start, touched, frame.symbol:gsub("%c", "?") .. module)
+  elseif raw.memory then
+    add_function(self, key_of_memory(raw.pid) .. frame.module, start, touched, frame.symbol)
+  else
+    add_function(self, key_of_file(raw.path, id), start, touched, frame.symbol)
+  end
+end
+
+local function sorted_keys(list, less)
+  local keys = {}
+  for key in pairs(list) do keys[#keys + 1] = key end
+  table.sort(keys, less)
+  return keys
+end
+
+local function write_text(blocks)
+  local lines = {}
+  for _, key in ipairs(sorted_keys(blocks)) do
+    local block = blocks[key]
+    lines[#lines + 1] = key
+    -- A function inside the sampled part of another one comes later, so it is found first.
+    for _, start in ipairs(sorted_keys(block.names, math.ult)) do
+      lines[#lines + 1] = ("%x %x %s"):format(start, block.sizes[start], block.names[start])
+    end
+  end
+  return #lines > 0 and table.concat(lines, "\n") .. "\n" or ""
+end
+
+-- True if the call chains of an event may lack the address of its samples.
+local function lacks_address(event)
+  local attr = event and event.attr
+  return not attr or attr.exclude_callchain_kernel or attr.exclude_callchain_user
+end
+
+--- Reads a recording to its end and collects the names of all frames of its samples.
+-- @tparam recording recording  from perfev.perfdata.reader
+-- @treturn string   the text; empty without names
+function M.collect(recording)
+  local blocks, stacks, frames, addresses = {}, {}, {}, {}
+  recording.world.on_frame = function(raw, frame, id) add_frame(blocks, raw, frame, id) end
+  local function name_frame(raw, world) world:frame(raw) end
+  for r in recording:records { user = false, types = needed } do
+    local is_sample, pid = r.type == "sample", r.pid or 0
+    local stack = is_sample and r.stack
+    if stack and not stacks[stack] then
+      stacks[stack] = true
+      core.stack_new_frames(stack, frames, name_frame)
+    end
+    if not is_sample then
+      addresses[pid] = nil -- other files may be at its addresses now
+    elseif not stack or lacks_address(r.event) then
+      local known, ip = addresses[pid] or {}, r.ip
+      addresses[pid] = known
+      if ip and not known[ip] then known[ip] = r.symbol or true end
+    end
+  end
+  return write_text(blocks)
+end
+
+-- ---- look up ----
+
+-- The map of a block, parsed when it is needed; nil without it.
+local function find_map(self, key)
+  local block = self.blocks[key]
+  if type(block) == "string" then
+    block = core.perf_map(block) or false
+    self.blocks[key] = block
+  end
+  return block or nil
+end
+
+-- Returns what a symbol table returns: name, start.
+local function find_frame(map, at, returns, unwound)
+  local name, start = map:find(at)
+  if returns and (unwound or start ~= at) then return map:find(at - 1) end
+  return name, start
+end
+
+--- True if the recording keeps names of a file.
+function Saved:has_file(path, id) return self.blocks[key_of_file(path, id)] ~= nil end
+
+--- Finds the function of a frame in a file.
+-- @treturn[1] string  its name
+-- @treturn[1] integer its first byte in the file
+-- @treturn[2] nil
+function Saved:file(raw, id)
+  local map = find_map(self, key_of_file(raw.path, id))
+  if map then return find_frame(map, raw.offset, raw.returns, raw.unwound) end
+end
+
+--- Finds the function of a frame in code of a JIT compiler.
+-- @treturn[1] string  its name
+-- @treturn[1] integer its address
+-- @treturn[1] string  the path of the perf-PID.map
+-- @treturn[2] nil
+function Saved:memory(raw)
+  local path = self.memories[raw.pid]
+  local map = path and find_map(self, key_of_memory(raw.pid) .. path)
+  local name, start
+  if map then name, start = map:find(raw.ip - (raw.returns and 1 or 0)) end
+  return name, start, path
+end
+
+--- True if the recording keeps names of the kernel.
+function Saved:has_kernel() return self.blocks[":kernel"] ~= nil end
+
+--- Finds the function of a frame in the kernel.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  its address
+-- @treturn[1] ?string  "[MODULE]"; nil: the kernel itself
+-- @treturn[2] nil
+function Saved:kernel(raw)
+  local text, start = find_frame(find_map(self, ":kernel"), raw.ip, raw.returns, false)
+  if not text then return nil end
+  local name, module = text:match("^([^\t]*)\t?(.*)$")
+  return name, start, module ~= "" and module or nil
+end
+
+--- Parses a text of `collect`.
+-- @treturn table  with the methods `file`, `memory`, `kernel`, `has_file`, `has_kernel`
+function M.parse(text)
+  local self = setmetatable({ blocks = {}, memories = {} }, Saved)
+  local first = text:find("^:") and 1 or nil
+  while first do
+    local next_block = text:find("\n:", first, true)
+    local head, lines = text:sub(first, next_block):match("^([^\n]*)\n(.*)$")
+    if head then
+      self.blocks[head] = lines
+      local pid, path = head:match("^:memory (%d+) (.*)$")
+      pid = pid and math.tointeger(tonumber(pid))
+      if pid then self.memories[pid] = path end
+    end
+    first = next_block and next_block + 1
+  end
+  return self
+end
+
+return M
