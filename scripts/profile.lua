@@ -11,7 +11,7 @@ local opt = perfev.args {
   { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample this event" },
   { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "samples a second; 0: every event" },
   { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
-    help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+    help = "top, tree: for a terminal; folded; html, svg: a flame graph; json, pprof, speedscope, firefox, callgrind" },
   tool.options.user, tool.options.kernel,
   { "--idle", help = "include idle CPUs" },
   tool.options.call_graph, tool.options.title,

@@ -301,9 +301,8 @@ local function named_targets()
            input = opts.input, all_cpus = opts.all_cpus or opts.cpus ~= nil }
 end
 
-local function configure(s)
-  local opts = run.opts
-  local command = run.words.command
+-- opts: of the command line
+local function configure(s, opts, command)
   if not (command or opts.input or opts.pids or opts.tids or opts.all_cpus or opts.cpus or opts.uid or opts.comm
     or opts.cgroup) then
     watch_by_default(opts)
@@ -339,6 +338,20 @@ local function configure(s)
   s._keep_going, s._record_fd = keep_going, opts.record_fd
 end
 
+-- Configures a session of a script that reads a further recording. The targets of the command line belong to the
+-- default session if that was started; only -C and --comm mean the same in both.
+local function configure_reader(s, path)
+  local names = run.session and { "cpus", "comm", "jobs", "verbose", "max_memory", "trace_sys" }
+  local opts = {}
+  if names then
+    for _, name in ipairs(names) do opts[name] = run.opts[name] end
+  else
+    for name, value in pairs(run.opts) do opts[name] = value end
+  end
+  opts.input = path
+  configure(s, opts)
+end
+
 -- -> exit status: 1 if an event is not available
 local function print_plan(s)
   local lines, sound = s:plan()
@@ -362,7 +375,7 @@ local function before_start()
   parse_undeclared(true)
   local s = session.default()
   run.session = s
-  configure(s)
+  configure(s, run.opts, run.words.command)
   check_events(s)
   run.shows_progress = run.opts.input and not run.opts.quiet
   if run.shows_progress then progress.begin() end
@@ -502,7 +515,7 @@ local function run_verb(verb, words)
   load_source.prepare()
   output.prepare()
   run = { words = {} }
-  run.status = require(verbs[verb]).main(words)
+  run.status = require(verbs[verb]).main(words, verb)
   return outcome()
 end
 
@@ -512,6 +525,7 @@ local function prepare(words)
   output.prepare()
   args.parse = parse_declared
   session.before_default_start = before_start
+  session.configure_reader = configure_reader
   session.named_targets = named_targets
   session.children_time = native.children_time
 end

@@ -14,8 +14,7 @@ local tcp = "perfl -a tpoint sock:inet_sock_set_state"
 
 --- tool -> its counterpart
 M.tools = {
-  annotate = "perfl --inline profile --format tree, for lines", c2c = mem, mem = mem,
-  diff = "perfl flamediff BEFORE AFTER, with two outputs of perfl profile -f folded",
+  c2c = mem, mem = mem,
   evlist = "perfl report FILE", ["buildid-list"] = "perfl dump -t mmap2 FILE",
   ftrace = "perfl trace PROBE, perfl funclatency FUNCTION",
   help = "perfl --help, perfl NAME --help, man perfl", version = "perfl --version",
@@ -42,7 +41,7 @@ M.tools = {
   stackcount = "perfl profile -e EVENT -F 0",
   tcpaccept = tcp, tcpconnect = tcp, tcplife = tcp, tcpstates = tcp,
   tcpretrans = "perfl -a tpoint tcp:tcp_retransmit_skb",
-  tplist = "perfl list -v 'SYSTEM:*'",
+  tplist = "perfl list -v 'SYSTEM:*'", flamediff = "perfl diff -f html BEFORE AFTER",
 }
 
 --- The answer for a word that is not the name of a script.

@@ -126,7 +126,7 @@ local shell_of = { watch = "bash" } -- the program that has the variable
 -- Scripts that cannot run both live and in replay: the message, live with --record or in replay.
 local otherwise = {
   cache = "counters are read from the kernel", pmu = "counters are read from the kernel",
-  stat = "counters are read from the kernel", flightrec = "record", flamediff = "no session", records = "no session",
+  stat = "counters are read from the kernel", flightrec = "record", diff = "no session", records = "no session",
   self = "no session",
 }
 local BUSY = WORK .. "; i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"

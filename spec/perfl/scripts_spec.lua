@@ -82,7 +82,7 @@ describe("a script called by name:", function()
     offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     biostacks = { "--time", "--filter CONDITION", "-f FORMAT" },
     top = { "-e EVENT", "-F HZ", "-I TIME", "--idle" },
-    flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
+    diff = { "BEFORE", "AFTER", "--format FORMAT", "--differ-by WHAT", "--absolute", "--top N", "--unit WORD" },
   }
   for name, options in pairs(declared) do
     it(name .. " declares its options", function()

@@ -633,12 +633,12 @@ describe("printed for a terminal,", function()
     before:add("main;hot", 100)
     before:add("main;gone", 100)
     assert.equal(table.concat({
-      "samples     now  before  change  function",
-      "      0    0.0%   50.0%   -50.0  gone",
-      "      3   75.0%   50.0%   +25.0  hot",
-      "      1   25.0%    0.0%   +25.0  cold",
-      "      0    0.0%    0.0%     0.0  main",
-      "      4  100.0%  100.0%     0.0  all",
+      "samples     own  before  change   total  change  function",
+      "      0    0.0%   50.0%   -50.0    0.0%   -50.0  gone",
+      "      3   75.0%   50.0%   +25.0   75.0%   +25.0  hot",
+      "      1   25.0%    0.0%   +25.0   25.0%   +25.0  cold",
+      "      0    0.0%    0.0%     0.0  100.0%     0.0  main",
+      "      4  100.0%  100.0%     0.0                  all",
       "" }, "\n"), now:top { baseline = before })
     assert.equal(table.concat({
       "samples     now  before  change  function",

@@ -144,6 +144,7 @@ p:walk(visit: fun(depth: integer, frame: perfev.Frame, values: number[]?))
 p:folded(options: perfev.WriterOptions?): string
 p:html(options: perfev.WriterOptions?): string
 p:svg(options: perfev.WriterOptions?): string
+p:json(options: perfev.WriterOptions?): string
 p:pprof(): string
 p:speedscope(): string
 p:firefox(): string
@@ -221,7 +222,7 @@ tool.require_switch_cpus(who: string)
 tool.require_machine_pids(who: string)
 tool.choose_tasks(who: string, why: string, some_cpus: boolean?): perfev.IsChosen?
 tool.sampled_event(name: string): string
-tool.replaced_clock(who: string, ev: perfev.Event): string?
+tool.replaced_clock(who: string, ev: perfev.Event, command: string?): string?
 tool.with_stacks(who: string, opt: table, spec: perfev.EventSpec): perfev.EventSpec
 tool.field_kind(name: string): string?, string?
 tool.signal_name(number: integer): string?
@@ -233,6 +234,7 @@ tool.output_format(): string
 tool.json(value: any): string
 tool.print_histogram(title: string, unit: string, value: table)
 tool.duration_adder(hist: perfev.Aggregator, opt: table): perfev.AddDuration
+tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?
 tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
 tool.print_stat(who: string, opt: table)
 units.duration(v: perfev.Duration): integer?, string?
@@ -247,6 +249,7 @@ syscalls.of(machine: string?): table<integer, string>
 -- Documented names that are not functions.
 local values = {
   ["perfev.errno"] = "table<string|integer, integer|string>", ["perfev._VERSION"] = "string",
+  ["perfev.profile.diff_formats"] = "string[]",
   ["perfev.profile.formats"] = "string[]", ["perfev.hooks.real"] = "table<string, function>",
   ["perfev.hooks"] = false, ["perfev.symbol"] = false, -- classes, see `objects`
   ["perfev.symbol.log"] = "fun(level: integer, text: string)?",
@@ -378,6 +381,7 @@ local aliases = [[
 ---@class perfev.WriterOptions
 ---@field value? string|integer
 ---@field baseline? perfev.Profile
+---@field absolute? boolean
 ---@field annotate? boolean
 ---@field inverted? boolean
 ---@field width? integer

@@ -66,6 +66,9 @@ end
 --- Set by a runner: f(session), called before the default session starts.
 M.before_default_start = nil
 
+--- Set by a runner: f(session, path), sets the options of a session that reads a recording for a script.
+M.configure_reader = function(s, path) s:configure { input = path } end
+
 -- Under a runner a counter without targets of its own belongs to the default session.
 function counter.default_session() return M.before_default_start and M.default() end
 

@@ -20,6 +20,9 @@ function M.number(value, unit)
   return ("%.2f"):format(value)
 end
 
+--- Formats a change of a value: "+1.50 ms".
+function M.signed(change, unit) return (change > 0 and "+" or "") .. M.number(change, unit) end
+
 --- Returns a share in percent.
 function M.share(value, all) return all ~= 0 and 100 * value / all or 0 end
 

@@ -18,9 +18,29 @@ local function kind_of(frame)
   return frame.kernel and "kernel" or frame.inlined and "inlined" or frame.symbol:find("^%[") and "unknown" or "user"
 end
 
+-- Two builds of a program have a function at other addresses, inlined or not, in files of other folders: with a
+-- baseline it is one function by its name, the last part of its file's path, and its side, kernel or user. Folded text
+-- has no files and may have no sides, so they count only if both profiles have some.
+local function key_of(tree, frame, kind)
+  if not tree.has_both then return table.concat({ frame.symbol, frame.module or "", kind }, "\0") end
+  local module = tree.has_both.module and frame.module and (frame.module:match "([^/]+)/*$" or frame.module) or ""
+  return table.concat({ frame.symbol, module, tree.has_both.kernel and frame.kernel and "kernel" or "" }, "\0")
+end
+
+-- Returns which of `module` and `kernel` some frame has in either profile.
+local function properties_of_both(profile, baseline)
+  local function properties_of(one)
+    local has = {}
+    one:walk(function(_, frame) has.module, has.kernel = has.module or frame.module, has.kernel or frame.kernel end)
+    return has
+  end
+  local now, before = properties_of(profile), properties_of(baseline)
+  return { module = now.module and before.module, kernel = now.kernel and before.kernel }
+end
+
 local function function_of(tree, frame)
   local kind = kind_of(frame)
-  local key = table.concat({ frame.symbol, frame.module or "", kind }, "\0")
+  local key = key_of(tree, frame, kind)
   if not tree.function_of[key] then
     table.insert(tree.functions, { name = frame.symbol, module = frame.module, kind = kind, key = key,
       shade = shade_of(frame.symbol), file = frame.file })
@@ -103,7 +123,8 @@ end
 -- @treturn table  by node: `func` (index of `functions`), `depth` (from 1), `last`; `values` and `base`: for
 --                 each value type `own`, `total` (by node) and `all`; `functions`: `{ name, module, kind, shade }`
 function M.build(profile, baseline)
-  local tree = { nodes = {}, children = {}, functions = {}, function_of = {} }
+  local tree = { nodes = {}, children = {}, functions = {}, function_of = {},
+    has_both = baseline and properties_of_both(profile, baseline) }
   local now, base, same, to = {}, {}, {}, {}
   for i in ipairs(profile.values) do now[i], base[i], same[i] = {}, {}, i end
   insert(tree, profile, now, same)

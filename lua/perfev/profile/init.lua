@@ -517,7 +517,10 @@ end
 -- ---- writers, loaded on first use ----
 
 --- The writers' names, for a script's options.
-M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
+M.formats = { "top", "tree", "folded", "html", "svg", "json", "pprof", "speedscope", "firefox", "callgrind" }
+
+--- Those that can compare with a baseline.
+M.diff_formats = { "top", "tree", "folded", "html", "svg", "json" }
 
 -- Set at creation or later.
 local function check_times(p, level)

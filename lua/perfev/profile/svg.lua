@@ -28,12 +28,12 @@ end
 
 local function share(side, n) return side.all ~= 0 and side.total[n] / side.all or 0 end
 
--- Returns the change of each node's share, scaled to -1…1; nil without a baseline.
-local function changes(now, base)
+-- Returns the change of each node's share, or value if `absolute`, scaled to -1…1; nil without a baseline.
+local function changes(now, base, absolute)
   if not base then return nil end
   local delta, most = {}, 0
   for n in ipairs(now.total) do
-    delta[n] = share(now, n) - share(base, n)
+    delta[n] = absolute and now.total[n] - base.total[n] or share(now, n) - share(base, n)
     most = math.max(most, math.abs(delta[n]))
   end
   for n in ipairs(delta) do delta[n] = most > 0 and delta[n] / most or 0 end
@@ -57,13 +57,13 @@ local function rectangle(x, y, width, fill, title, text)
 end
 
 --- @tparam profile profile
--- @tparam table opts  `value`, `baseline`, `inverted` (the outermost function on top)
+-- @tparam table opts  `value`, `baseline`, `absolute`, `inverted` (the outermost function on top)
 -- @treturn string
 return function(profile, opts)
   local index, value = profile:value(opts.value)
   local tree = calls.build(profile, opts.baseline)
   local now, base = tree.values[index], tree.base and tree.base[index]
-  local x, delta = starts(tree, now.total), changes(now, base)
+  local x, delta = starts(tree, now.total), changes(now, base, opts.absolute)
   local scale = now.all > 0 and (WIDTH - 2 * MARGIN) / now.all or 0
   local drawn, deepest = {}, 0
   for n, total in ipairs(now.total) do

@@ -1,7 +1,7 @@
 --- Writes the call tree as text for a terminal, callers above callees.
 -- A caller's only callee is not indented, so that deep stacks fit the line. Functions below `least` percent are left
 -- out; if together they reach it, one line has their sum. Each line has the value, the share with callees and the own
--- share, or with a baseline the shares in both profiles. The last line is the sum of all.
+-- share, or with a baseline the shares or values in both profiles. The last line is the sum of all.
 
 local calls = require "perfev.profile.call_tree"
 local terminal = require "perfev.picture.terminal"
@@ -50,11 +50,15 @@ return function(profile, opts)
   local tree = calls.build(profile, opts.baseline)
   local side, base = tree.values[index], tree.base and tree.base[index] or calls.nothing
   local least = opts.least or 1
-  local lines = { { value.name, tree.base and "     now  before  change  function" or "   total     own  function" } }
+  local compares_values = tree.base and opts.absolute
+  local lines = { { value.name, compares_values and "     before     change  function"
+    or tree.base and "     now  before  change  function" or "   total     own  function" } }
   local function line(total, own, before, indent, text)
     local deep = ("  "):rep(math.min(indent, DEEPEST)) -- keep room for the names
     local head = (" %7s %7s"):format(terminal.percent(total, side.all), own and terminal.percent(own, side.all) or "")
-    if tree.base then
+    if compares_values then
+      head = (" %10s %10s"):format(terminal.number(before, value.unit), terminal.signed(total - before, value.unit))
+    elseif tree.base then
       head = (" %7s %7s %7s"):format(terminal.percent(total, side.all), terminal.percent(before, base.all),
         terminal.points(total, side.all, before, base.all))
     end

@@ -39,7 +39,7 @@ M.options = {
 setmetatable(M.options, { __index = function(list, name)
   if name ~= "format" then return nil end
   list.format = { "-f --format", choices = require("perfev.profile").formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" }
+    help = "tree, top: for a terminal; folded; html, svg: a flame graph; json, pprof, speedscope, firefox, callgrind" }
   return list.format
 end })
 
@@ -122,16 +122,18 @@ local HARDWARE, SOFTWARE, CPU_CLOCK = 0, 1, 0 -- PERF_TYPE_*, PERF_COUNT_SW_CPU_
 --- Returns the name of the event that a recording has instead of cpu-clock. Refuses a recording with several others.
 -- @tparam string who
 -- @tparam table ev    declared with `sampled_event`, open
+-- @tparam[opt] string command  the user's, for the remedy
 -- @treturn ?string    nil: it is cpu-clock
-function M.replaced_clock(who, ev)
+function M.replaced_clock(who, ev, command)
   local attr, members = ev.attr, ev.members or {}
   if not attr or attr.type == SOFTWARE and attr.config == CPU_CLOCK then return nil end
   if attr.type == HARDWARE then return "cycles" end
   local names = {}
   for i, member in ipairs(members) do names[i] = member.name end
   if #names == 1 then return names[1] end
-  M.refuse(who, ("the recording has no cpu-clock, and several other events: %s\n  try: perfl -i %s %s -e %s"):format(
-    escape(table.concat(names, ", ")), escape(session.default().opts.input), who, escape(names[1])))
+  command = command or ("perfl -i %s %s"):format(session.default().opts.input, who)
+  M.refuse(who, ("the recording has no cpu-clock, and several other events: %s\n  try: %s -e %s"):format(
+    escape(table.concat(names, ", ")), escape(command), escape(names[1])))
 end
 
 --- Adds call chains to an event, as --call-graph, --user and --kernel ask.
@@ -200,6 +202,21 @@ function M.duration_adder(hist, opt)
     if opt.per then hist:add(ns // unit, opt.per == "comm" and comm or tid) else hist:add(ns // unit) end
   end
 end
+
+--- Reads a profile from a file: a recording, folded stacks, or a packed aggregator.
+-- @tparam string who
+-- @tparam string path
+-- @tparam[opt] table opt  `event` (of a recording; default cpu-clock), `unit` of the values of another file ("count"),
+--                         `by` ("comm", "dso" or "binary": add their names in the place of functions), `title`,
+--                         `command` (the user's, for remedies)
+-- @treturn[1] profile
+-- @treturn[2] nil
+-- @treturn[2] string  the cause
+function M.read_profile(who, path, opt) return require "perfev.tool.profile_input".read(M, who, path, opt or {}) end
+
+--- Prints a line for each system call that takes a path, with the result and the text of the path.
+-- @tparam table opt  see doc/api/tool.md
+function M.print_path_calls(opt) require "perfev.tool.path_calls" (opt) end
 
 --- Looks up the names of a profile, with progress on standard error each second, and writes it to the output.
 -- @tparam string who

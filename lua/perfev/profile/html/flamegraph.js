@@ -578,6 +578,7 @@ data.values.forEach((value, i) => {
 });
 byId("pick").hidden = data.values.length < 2;
 byId("widths").hidden = byId("even").hidden = !data.base;
+byId("normal").checked = !data.absolute;
 measureFont();
 showTheme();
 restoreFromAddress();

@@ -12,7 +12,7 @@ local markup = require "perfev.picture.markup"
 
 local KINDS = { user = 0, inlined = 1, kernel = 2, unknown = 3 }
 
-local function data_of(profile, baseline)
+local function data_of(profile, baseline, absolute)
   local tree = calls.build(profile, baseline)
   local functions, own, base = {}, {}, baseline and {} or nil
   for i, func in ipairs(tree.functions) do
@@ -21,16 +21,16 @@ local function data_of(profile, baseline)
   for i, side in ipairs(tree.values) do own[i] = side.own end
   for i, side in ipairs(tree.base or {}) do base[i] = side.own end
   return { title = profile.title, values = profile.values, functions = functions, func = tree.func,
-    depth = tree.depth, own = own, base = base }
+    depth = tree.depth, own = own, base = base, absolute = absolute }
 end
 
 local function part(extension) return asset("perfev/profile/html/flamegraph." .. extension, this_file) end
 
 --- @tparam profile profile
--- @tparam table opts  `baseline`: a profile; colours then show more and less than in it
+-- @tparam table opts  `baseline`: a profile; colours then show more and less than in it; `absolute`: of the values
 -- @treturn string
 return function(profile, opts)
-  local data = json.encode(data_of(profile, opts.baseline)):gsub("<", "\\u003c")
+  local data = json.encode(data_of(profile, opts.baseline, opts.absolute)):gsub("<", "\\u003c")
   local fill = { TITLE = markup(profile.title or "Flame graph"), STYLE = part "css", DATA = data, SCRIPT = part "js" }
   return (part "html":gsub("%$(%u+)", fill))
 end

@@ -1,0 +1,125 @@
+--- Reads a file as a profile: a recording, folded stacks, or a packed aggregator.
+
+local agg = require "perfev.aggregate.aggregator"
+local escape = require "perfev.base.escape"
+local pack = require "perfev.aggregate.pack"
+local profiles = require "perfev.profile"
+local session = require "perfev.live.session"
+
+local M = {}
+
+local RECORDINGS = { PERFILE2 = true, ["2ELIFREP"] = true } -- magic2 of tools/perf/util/header.c, in both byte orders
+local PACK = "perfevAG" -- perfev.aggregate.pack
+local MAGIC_BYTES = 8
+
+local quantities = { ns = "time", bytes = "size", count = "samples" } -- unit -> name of a value type
+
+local function name_of(path) return path:match "([^/]+)/*$" or path end
+
+local function values_in(unit) return { { quantities[unit] or unit, unit = unit } } end
+
+-- ---- the kinds of files ----
+
+local function read_recording(tool, who, path, opt)
+  local s = session.new()
+  session.configure_reader(s, path)
+  local profile = profiles { title = opt.title }
+  local name = opt.event or "cpu-clock"
+  local is_busy = { "tid", "!=", 0 } -- not the idle task
+  local ev = s:event { tool.sampled_event(name), callchain = true,
+    sample = opt.by ~= "binary" and profile:sampler { under = "comm", where = is_busy } or function(r)
+      if r.tid ~= 0 then profile:add_under(r.task.exe and name_of(r.task.exe) or r.comm or "[unknown]", r.stack) end
+    end }
+  if name == "cpu-clock" then
+    s:begin(function() tool.replaced_clock(who, ev, opt.command or ("perfl %s %s"):format(who, path)) end)
+  end
+  local ok, why = s:run()
+  if not ok then return nil, why end
+  profile:resolve()
+  return profile
+end
+
+local function read_folded(text, opt)
+  return profiles.read(text, { title = opt.title, values = values_in(opt.unit or "count") })
+end
+
+local is_stack = { stack = true, ustack = true, kstack = true }
+
+-- The columns of the key become frames, in their order; a stack is all its frames.
+local function read_pack(bytes, opt)
+  local packed, why = pack.unpack(agg, bytes, nil, 2)
+  if not packed then return nil, why end
+  local spec = packed:spec()
+  if spec.kind ~= "count" and spec.kind ~= "sum" then
+    return nil, ("the pack is a perfev.%s: its values cannot be added to those of callers\n"
+      .. "  try: the pack of a perfev.count or perfev.sum"):format(spec.kind)
+  end
+  local profile = profiles { title = opt.title, values = values_in(opt.unit or spec.unit or "count") }
+  for _, row in ipairs(packed:rows()) do
+    local frames = {}
+    for i, name in ipairs(spec.by) do
+      frames[i] = is_stack[name] and row[name] or tostring(row[name]):gsub(";", ":")
+    end
+    profile:add(table.concat(frames, ";"), row.value)
+  end
+  return profile
+end
+
+-- ---- other things than functions ----
+
+local function outermost(stack) return { stack[#stack].symbol } end
+
+-- The files of a stack's frames, the innermost first; consecutive frames of one file are one.
+local function files_of(stack)
+  local files = {}
+  for _, frame in ipairs(stack) do
+    local name = frame.module and name_of(frame.module)
+    if name and files[#files] ~= name then files[#files + 1] = name end
+  end
+  return files[1] and files or { "[unknown]" }
+end
+
+local frames_by = { comm = outermost, binary = outermost, dso = files_of }
+
+-- Returns the profile with other frames in the place of functions.
+local function by(profile, what)
+  local result = profiles { title = profile.title, values = profile.values }
+  for stack, values in profile:stacks() do result:add(frames_by[what](stack), table.unpack(values)) end
+  return result
+end
+
+-- ---- any file ----
+
+-- Returns the file's kind, and its text unless it is a recording.
+local function read_file(path)
+  local file <close>, why = io.open(path, "rb")
+  if not file then return nil, escape(why) end
+  local magic, text
+  magic, why = file:read(MAGIC_BYTES)
+  if why then return nil, ("%s: %s"):format(escape(path), why) end
+  if RECORDINGS[magic] then return "recording" end
+  text, why = file:read "a"
+  if not text then return nil, ("%s: %s"):format(escape(path), why) end
+  return magic == PACK and "pack" or "folded", (magic or "") .. text
+end
+
+--- See perfev.tool.read_profile.
+-- @tparam table tool  the module perfev.tool, which loads this one
+function M.read(tool, who, path, opt)
+  local kind, text = read_file(path)
+  if not kind then return nil, text end
+  if kind ~= "recording" and (opt.by == "dso" or opt.by == "binary") then
+    return nil, ("%s: its stacks do not name %s\n  try: a recording, or comm: the first frame of each stack"):format(
+      escape(path), opt.by == "dso" and "the files of functions" or "programs")
+  end
+  local profile, why
+  if kind == "recording" then
+    profile, why = read_recording(tool, who, path, opt)
+  else
+    profile, why = (kind == "pack" and read_pack or read_folded)(text, opt)
+  end
+  if not profile then return nil, kind == "recording" and why or ("%s: %s"):format(escape(path), why) end
+  return opt.by and by(profile, opt.by) or profile
+end
+
+return M
