@@ -1,6 +1,7 @@
 -- stat: counts events and prints the columns of perf stat.
 -- perfl stat ls -R /usr/share/doc
 -- perfl -a -d 5s stat -e page-faults,sched:sched_switch -I 1000
+-- perfl -a -d 5s stat -e page-faults,cs --per-socket
 
 local perfev = require "perfev"
 local tool = require "perfev.tool"
@@ -14,6 +15,14 @@ local opt = perfev.args {
   { "-j --json-output", help = "print a JSON object for each event" },
   { "-x --field-separator", metavar = "SEP", help = "print values separated by SEP" },
   { "-A --no-aggr", help = "print each CPU separately; requires -a or -C" },
+  { "--per-core", help = "print the sum of each core's CPUs; requires -a or -C" },
+  { "--per-die", help = "of each die's" }, { "--per-socket", help = "of each socket's" },
+  { "--per-node", help = "of each NUMA node's" },
+  { "--per-thread", help = "print each thread separately; requires -p or -t" },
+  { "--for-each-cgroup", metavar = "LIST", help = "count in each of these cgroups, as in a,b" },
+  { "-D --delay", type = "integer", metavar = "MS", help = "count from MS milliseconds after the start on" },
+  { "--interval-count", type = "integer", metavar = "N", help = "stop after N intervals of -I" },
+  { "--summary", help = "print the sums of all intervals too, at the end" },
 }
 
 tool.print_stat("stat", opt)

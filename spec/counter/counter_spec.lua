@@ -506,6 +506,9 @@ describe("a counter's target", function()
     local c = perfev.counter { "page-faults", command = { "ls" } }
     assert.equal("5001/-1", places())
     assert.is_true(k.events[1].attr.enable_on_exec)
+    local later = perfev.counter { "cs", command = { "true" }, disabled = true }
+    assert.is_false(k.events[2].attr.enable_on_exec)
+    later:close()
     assert.is_true(k.events[1].attr.disabled)
     assert.same({}, asked)
     assert.is_false(k.events[1].enabled)

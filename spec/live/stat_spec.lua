@@ -186,6 +186,83 @@ describe("perfl stat", function()
     assert.same({ 2, "stat: --no-aggr: counts of tasks have no CPU\n  try: -a, or -C\n" }, { r.code, r.err })
   end)
 
+  it("adds up cores, dies, sockets and nodes, in perf stat's columns", function()
+    requires("perf", "root", "program perf")
+    local function shape(text)
+      local lines = {}
+      for place, line in text:gmatch "\n([SN]%d[%w-]* +)([^\n]+)" do
+        line = line:match "^.*[a-z]%-[a-z]+":gsub(" *[%d.]+", function(n) return ("#"):rep(#n) end)
+        lines[#lines + 1] = place .. line
+      end
+      return lines
+    end
+    for _, flag in ipairs { "--per-core", "--per-die", "--per-socket", "--per-node" } do
+      local ours = run { run.perfl, "-q", "-a", "stat", flag, "-e", "task-clock,page-faults", "--", "true" }
+      local theirs = run { "perf", "stat", "-a", flag, "-e", "task-clock,page-faults", "--", "true" }
+      assert.is_true(#shape(ours.out) >= 2, ours.out .. ours.err)
+      assert.same(shape(theirs.err), shape(ours.out))
+    end
+    local r = run { run.perfl, "-a", "stat", "--per-core", "--per-die", "--", "true" }
+    assert.same({ 2, "stat: --per-core and --per-die at once\n  try: --per-core\n" }, { r.code, r.err })
+    r = run { run.perfl, "stat", "--per-core", "--", "true" }
+    assert.same({ 2, "stat: --per-core: counts of tasks have no CPU\n  try: -a, or -C\n" }, { r.code, r.err })
+  end)
+
+  it("counts each thread of a process by itself", function()
+    requires("perf")
+    -- The threads of this process are one: the shell, which is held until it has been counted.
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    run.capture("mkfifo " .. dir .. "/hold")
+    local r = run { "sh", "-c", ('sh -c "read line < %s/hold" & %s -q -p $! stat --per-thread -x, -e task-clock,cs -- '
+      .. 'sh -c "echo > %s/hold; while kill -0 $!; do :; done 2> /dev/null"; echo $!'):format(dir, run.perfl, dir) }
+    local pid = r.out:match "(%d+)%s*$"
+    assert.matches(("^sh%%-%s,[%%d.]+,msec,task%%-clock,.*\nsh%%-%s,%%d+,,cs,"):format(pid, pid), r.out)
+    r = run { run.perfl, "stat", "--per-thread", "-a", "--", "true" }
+    assert.same({ 2, "stat: --per-thread: counts of CPUs have no thread\n  try: -p PID\n" }, { r.code, r.err })
+  end)
+
+  it("counts in several cgroups", function()
+    requires("perf", "root")
+    if not run.capture("grep -w cgroup /proc/mounts"):find "cgroup" then pending "no cgroup filesystem is mounted" end
+    local r = run { run.perfl, "-q", "-a", "stat", "--for-each-cgroup", "/,/", "-x,", "-e", "page-faults", "--",
+      "true" }
+    assert.matches("^[1-9]%d*,,page%-faults,/,%d+,100.00,.*\n[1-9]%d*,,page%-faults,/,", r.out .. r.err)
+    r = run { run.perfl, "-a", "stat", "--for-each-cgroup", "/nix", "--", "true" }
+    assert.equal(1, r.code)
+    assert.matches("stat: cgroup '/nix': no such cgroup below ", r.err)
+  end)
+
+  it("stops after a number of intervals, and adds them up", function()
+    requires("perf", "root")
+    local r = run { run.perfl, "-q", "-a", "stat", "-I", "1", "--interval-count", "3", "--summary", "-x,", "-e",
+      "page-faults,cpu-clock", "--", "sleep", "1000" }
+    local sums, shown, lines = { 0, 0 }, {}, 0
+    for time, value, name in r.out:gmatch " *(%S-),([%d.]+),[^,]*,([%a-]+)[^\n]*\n?" do
+      local i = name == "page-faults" and 1 or 2
+      if time == "summary" then shown[i] = tonumber(value) else sums[i] = sums[i] + tonumber(value) end
+      lines = lines + 1
+    end
+    assert.equal(8, lines, r.out)
+    assert.is_true(shown[1] >= sums[1] and shown[2] >= sums[2] and sums[2] > 0, r.out)
+    r = run { run.perfl, "-a", "stat", "--summary", "--", "true" }
+    assert.same({ 2, "stat: --summary: without intervals\n  try: -I 1000\n" }, { r.code, r.err })
+  end)
+
+  it("counts from the end of the delay on", function()
+    local r = run { run.perfl, "-q", "stat", "-D", "100000", "-x,", "-e", "page-faults", "--", "true" }
+    assert.matches("^<not counted>,,page%-faults,0,", r.out .. r.err)
+    -- The command ends when it has been counted.
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    r = run { run.perfl, "-q", "-o", dir .. "/out", "stat", "-D", "1", "-I", "10", "-x,", "-e", "page-faults", "--",
+      "sh", "-c", ("until grep -q page %s/out; do cat /dev/null; done"):format(dir) }
+    assert.equal(0, r.code, r.err)
+    assert.matches("^ +%d+.%d+,[1-9]%d*,,page%-faults,", run.capture("cat " .. dir .. "/out"))
+    r = run { run.perfl, "stat", "-D", "0", "--", "true" }
+    assert.same({ 2, "stat: --delay: at least a millisecond\n" }, { r.code, r.err })
+  end)
+
   it("continues without an event that its PMU refuses, and ignores case, as perf stat does", function()
     requires("perf", "root", "program perf", "pmu msr")
     local function rows(text) -- without the numbers

@@ -126,9 +126,10 @@ describe("a line", function()
   end)
 
   it("of a CPU begins with it, and its ratios refer to that CPU's counts", function()
+    local cpu0, cpu13 = { place = { kind = "cpu", name = "CPU0" } }, { place = { kind = "cpu", name = "CPU13" } }
     local two = {
-      row("cycles", 2e9, { cpu = 0 }), row("cycles", nil, { cpu = 13 }), row("instructions", 1e9, { cpu = 0 }),
-      row("instructions", 3e9, { cpu = 13 }), row("stalled-cycles-backend", 5e8, { cpu = 0 }),
+      row("cycles", 2e9, cpu0), row("cycles", nil, cpu13), row("instructions", 1e9, cpu0),
+      row("instructions", 3e9, cpu13), row("stalled-cycles-backend", 5e8, cpu0),
     }
     assert.equal([[
 CPU0               2000000000      cycles
@@ -142,6 +143,35 @@ CPU0                500000000      stalled-cycles-backend           #   25.00% b
       printed(function() stat.write(stat.writer(nil, ","), { two[4] }, 1e6) end))
     assert.matches('^{"cpu" : "13", "counter%-value" : "3',
       printed(function() stat.write(stat.writer(true), { two[4] }, 1e6) end))
+  end)
+
+  it("of a thread or a cgroup shows it, and its ratios refer to its own counts", function()
+    local function of(comm, tid)
+      return { place = { kind = "thread", name = comm .. "-" .. tid, comm = comm, tid = tid } }
+    end
+    local two = {
+      row("cycles", 2e9, of("sh", 7)), row("cycles", 1e9, of("a,b", 8)), row("instructions", 1e9, of("a,b", 8)),
+      row("cs", 3, { cgroup = "/a" }),
+    }
+    assert.equal([[
+              sh-7                2000000000      cycles
+             a,b-8                1000000000      cycles
+             a,b-8                1000000000      instructions                     #    1.00  insn per cycle
+                 3      cs                               /a]],
+      printed(function() stat.write(stat.writer(), two, 1e6) end))
+    assert.equal("sh-7,2000000000,,cycles,100,100.00,,\n3,,cs,/a,100,100.00,,",
+      printed(function() stat.write(stat.writer(nil, ","), { two[1], two[4] }, 1e6) end))
+    assert.matches('^{"thread" : "sh%-7", "counter%-value" : ',
+      printed(function() stat.write(stat.writer(true), { two[1] }, 1e6) end))
+    assert.matches('"event" : "cs", "cgroup" : "/a", "event%-runtime"',
+      printed(function() stat.write(stat.writer(true), { two[4] }, 1e6) end))
+  end)
+
+  it("of the sums of all intervals says so if values are separated", function()
+    local sums = { row("cs", 3) }
+    assert.equal("         summary,3,,cs,100,100.00,,",
+      printed(function() stat.write(stat.writer(nil, ","), sums, 1e6, "summary") end))
+    assert.equal("                 3      cs", printed(function() stat.write(stat.writer(), sums, 1e6, "summary") end))
   end)
 
   it("of instructions is followed by the stalled cycles for each instruction", function()
@@ -236,10 +266,11 @@ describe("a run of perfl stat", function()
         local count = { value = 10 ^ cpu // 1 | 0, time_enabled = 5, time_running = 4, running_ratio = 0.8 }
         return { counts = { ["page-faults/percore/"] = count, ["cs/percore=0/"] = count } }
       end
-      local rows, told = stat.rows({ c }, "read", {}, true), {}
-      for i, r in ipairs(rows) do told[i] = ("%s %s %d %d"):format(r.core or "-", r.name, r.value, r.running) end
+      local rows, told = stat.rows({ c }, "read", {}, "cpu"), {}
+      for i, r in ipairs(rows) do told[i] = ("%s %s %d %d"):format(r.place.name, r.name, r.value, r.running) end
       assert.same({ "S1-D0-C0 page-faults/percore/ 101 8", "S1-D0-C1 page-faults/percore/ 1010 8",
-        "- cs/percore=0/ 1 4", "- cs/percore=0/ 10 4", "- cs/percore=0/ 100 4", "- cs/percore=0/ 1000 4" }, told)
+        "CPU0 cs/percore=0/ 1 4", "CPU1 cs/percore=0/ 10 4", "CPU2 cs/percore=0/ 100 4",
+        "CPU3 cs/percore=0/ 1000 4" }, told)
       local text = printed(function() stat.write(stat.writer(nil, ","), { rows[1], rows[3] }, 1e6) end)
       assert.equal("S1-D0-C0,101,,page-faults/percore/,8,80.00,,\nCPU0,1,,cs/percore=0/,4,80.00,,", text)
       assert.matches('^{"core" : "S1%-D0%-C0", "counter',
@@ -249,13 +280,43 @@ describe("a run of perfl stat", function()
     end)
   end)
 
+  it("adds up the CPUs of a core, die, socket and node, and prints how many they are", function()
+    k = sim.new { cpus = "0-3" }
+    for cpu = 0, 3 do
+      local topology = ("/sys/devices/system/cpu/cpu%d/topology/"):format(cpu)
+      k.files[topology .. "physical_package_id"] = cpu // 2 .. "\n"
+      k.files[topology .. "die_id"], k.files[topology .. "core_id"] = "0\n", "5\n"
+    end
+    k.files["/sys/devices/system/node/node0/cpulist"] = "0,2-3\n"
+    k.files["/sys/devices/system/node/node1/cpulist"] = "1\n"
+    perfev.hooks.with(k.hooks, function()
+      local c = perfev.counter { "cs", all_cpus = true }
+      c.read = function(_, cpu) return { counts = { cs = { value = 10 ^ cpu // 1 | 0, time_running = 4 } } } end
+      local function lines(kind, ...)
+        local writer, rows = stat.writer(...), stat.rows({ c }, "read", {}, kind)
+        return printed(function() stat.write(writer, rows, 1e6) end)
+      end
+      assert.equal("S0        2                 11      cs\nS1        2               1100      cs", lines "socket")
+      assert.equal("S0-D0           2                 11      cs\nS1-D0           2               1100      cs",
+        lines "die")
+      assert.equal("S0-D0-C5           2                 11      cs\nS1-D0-C5           2               1100      cs",
+        lines "core")
+      assert.equal("N0        3               1101      cs\nN1        1                 10      cs", lines "node")
+      assert.equal("N0,3,1101,,cs,12,100.00,,\nN1,1,10,,cs,4,100.00,,", lines("node", nil, ","))
+      assert.matches('^{"node" : "N0", "aggregate%-number" : 3, "counter%-value" : "1101.', lines("node", true))
+      c:close()
+    end)
+  end)
+
   it("prints a row for each CPU that has the event", function()
     perfev.hooks.with(sim.new().hooks, function()
       local c = perfev.counter { "page-faults", { "duration_time", optional = "unsupported" }, "cs", all_cpus = true }
       c:member("cs").found.cpus = { 1 }
       local told = {}
-      for i, r in ipairs(stat.rows({ c }, "delta", { duration_time = 9 }, true)) do told[i] = r.name .. " " .. r.cpu end
-      assert.same({ "page-faults 0", "page-faults 1", "duration_time 0", "cs 1" }, told)
+      for i, r in ipairs(stat.rows({ c }, "delta", { duration_time = 9 }, "cpu")) do
+        told[i] = r.name .. " " .. r.place.name
+      end
+      assert.same({ "page-faults CPU0", "page-faults CPU1", "duration_time CPU0", "cs CPU1" }, told)
       c:close()
     end)
   end)

@@ -146,7 +146,7 @@ local function attr_for(self, m, first)
   fields.sample_period = spec.period or fields.sample_period
   -- Only the leader starts disabled: an enabled member counts when its leader does.
   fields.disabled = first or not self.grouped
-  if target.on_exec and fields.disabled then fields.enable_on_exec = true end
+  if target.on_exec and fields.disabled and not self.spec.disabled then fields.enable_on_exec = true end
   local ok, attr = pcall(registers.attr, fields)
   if not ok then return nil, ("event '%s': %s"):format(name_of(spec), attr), E.EINVAL end
   m.scale, m.unit = found.scale, found.unit

@@ -1,8 +1,10 @@
 --- Counts events and prints them as perf stat does: columns, CSV, JSON, and derived metrics.
--- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, cpu = (nil: all) };
+-- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, place = (see stat_places;
+-- nil: all), cgroup = };
 -- values of clocks are nanoseconds. Source of the formats: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
 local core = require "perfev.core"
+local counter = require "perfev.counter.counter"
 local escape = require "perfev.base.escape"
 local event = require "perfev.event.declaration"
 local json = require "perfev.base.json"
@@ -10,6 +12,7 @@ local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local options = require "perfev.base.options"
 local pmu = require "perfev.event.pmu"
+local places = require "perfev.tool.stat_places"
 local processes = require "perfev.event.processes"
 local session = require "perfev.live.session"
 
@@ -175,18 +178,13 @@ local function metric_text(metric, format, unit)
   return tail .. " " .. unit .. (" "):rep(METRIC_WIDTH - #tail - 1 - #unit)
 end
 
-local UNIT_WIDTH, CPU_WIDTH = 4, 11
-local ALL = -1 -- CPUs together
-
--- The core or CPU of a row; "" for a row of all CPUs.
-local function place_of(row) return row.core or row.cpu and "CPU" .. row.cpu or "" end
-
-local function cpu_column(row) return row.cpu and ("%-" .. CPU_WIDTH .. "s"):format(place_of(row)) or "" end
+local UNIT_WIDTH, CGROUP_WIDTH = 4, 16
 
 local function text_line(row, metric, format, unit)
   local width = row.unit_width or UNIT_WIDTH
-  local line = ("%s%18s %-" .. width .. "s %-" .. NAME_WIDTH .. "s"):format(cpu_column(row), value_text(row),
-    unit_of(row), row.name)
+  local line = ("%s%18s %-" .. width .. "s %-" .. NAME_WIDTH .. "s"):format(places.column(row.place),
+    value_text(row), unit_of(row), row.name)
+  if row.cgroup then line = line .. (" %-" .. CGROUP_WIDTH .. "s"):format(row.cgroup) end
   if not row.value then return (line:gsub(" +$", "")) end
   local tail = metric_text(metric, format, unit)
   line = line .. tail .. (" "):rep(METRIC_WIDTH - #tail)
@@ -196,73 +194,78 @@ local function text_line(row, metric, format, unit)
 end
 
 local function text_more(row, metric, format, unit)
-  local before = #cpu_column(row) + 18 + 1 + (row.unit_width or UNIT_WIDTH) + 1 + NAME_WIDTH
+  local before = #places.column(row.place) + 18 + 1 + (row.unit_width or UNIT_WIDTH) + 1 + NAME_WIDTH
+    + (row.cgroup and 1 + CGROUP_WIDTH or 0)
   return (" "):rep(before) .. metric_text(metric, format, unit):gsub(" +$", "")
 end
 
 local function csv_writer(sep)
   return function(row, metric, format, unit)
-    local cells = { value_text(row), unit_of(row), row.name }
-    if row.spread then cells[4] = ("%.2f%%"):format(row.spread) end
+    local cells = places.cells(row.place)
+    for _, text in ipairs { value_text(row), unit_of(row), row.name, row.cgroup } do cells[#cells + 1] = text end
+    if row.spread then cells[#cells + 1] = ("%.2f%%"):format(row.spread) end
     cells[#cells + 1] = ("%d"):format(row.running)
     cells[#cells + 1] = ("%.2f"):format(share(row))
     cells[#cells + 1] = metric and (format:format(metric):gsub("[ %%]", "")) or ""
     cells[#cells + 1] = metric and unit or ""
-    if row.cpu then table.insert(cells, 1, place_of(row)) end
     return table.concat(cells, sep)
   end
-end
-
-local function place_json(row)
-  if row.core then return ('"core" : "%s", '):format(row.core) end
-  return row.cpu and ('"cpu" : "%d", '):format(row.cpu) or ""
 end
 
 local function json_line(row, metric, _, unit)
   local value = row.supported and row.value
   local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value * (row.scale or 1))
     or value_text(row)
-  return ('%s"counter-value" : "%s", "unit" : %s, "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
-    .. '"metric-value" : %.6f, "metric-unit" : %s'):format(place_json(row),
+  return ('%s"counter-value" : "%s", "unit" : %s, "event" : %s, %s%s"event-runtime" : %d, '
+    .. '"pcnt-running" : %.2f, "metric-value" : %.6f, "metric-unit" : %s'):format(places.json(row.place),
     text, json.encode(unit_of(row)), json.encode(row.name),
+    row.cgroup and ('"cgroup" : %s, '):format(json.encode(row.cgroup)) or "",
     row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0,
     json.encode(unit or ""))
 end
 
---- Returns the functions that write rows as JSON, separated values or columns: { line(row, metric…), stamp(ns, line) }.
+--- Returns the functions that write rows as JSON, separated values or columns: { line(row, metric…), stamp(at, line) }.
+-- `at` is the time of an interval (ns), "summary" for the sums after the last one, or nil.
 function M.writer(is_json, separator)
   if is_json then
     return { line = json_line, stamp = function(ns, line)
-      return ns and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
+      return math.type(ns) and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
     end }
   elseif separator then
     separator = separator == "\\t" and "\t" or separator -- as in perf
     return { line = csv_writer(separator), stamp = function(ns, line)
+      if ns == "summary" then return ("%16s%s%s"):format(ns, separator, line) end
       return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
     end }
   end
   return { line = text_line, more = text_more, for_people = true, stamp = function(ns, line)
-    return ns and ("%16.9f %s"):format(ns / 1e9, line) or line
+    return math.type(ns) and ("%16.9f %s"):format(ns / 1e9, line) or line
   end }
 end
 
---- Returns the heading of the intervals.
-function M.head(per_cpu)
-  return ("#           time %s            counts unit events"):format(per_cpu and "CPU        " or "")
+--- Returns the heading of the intervals, with a column for the kind of place.
+function M.head(kind)
+  return ("#           time %s            counts unit events"):format(places.heading(kind))
 end
 
---- Prints rows. A metric of one CPU uses the other counts of that CPU.
--- @tparam[opt] integer at  ns since the start: the rows are of an interval
+-- Metrics of a row use the other counts of its place and cgroup.
+local function values_key(row)
+  return (row.place and row.place.name or "") .. "\0" .. (row.cgroup or "")
+end
+
+--- Prints rows.
+-- @tparam[opt] integer|string at  as for the writer's `stamp`
 function M.write(writer, rows, elapsed, at)
-  local by_cpu = {}
+  local by_place = {}
   local width = UNIT_WIDTH
   for _, row in ipairs(rows) do
-    local values = by_cpu[row.cpu or ALL] or {}
-    by_cpu[row.cpu or ALL], values[bare(row.name)] = values, row.value
+    local key = values_key(row)
+    by_place[key] = by_place[key] or {}
+    by_place[key][bare(row.name)] = row.value
     width = math.max(width, #unit_of(row))
   end
   for _, row in ipairs(rows) do
-    local values = by_cpu[row.cpu or ALL]
+    local values = by_place[values_key(row)]
     row.unit_width = width
     print(writer.stamp(at, writer.line(row, M.metric(row, values, elapsed))))
     if writer.more and M.more(row, values) then print(writer.stamp(at, writer.more(row, M.more(row, values)))) end
@@ -292,7 +295,7 @@ local function averaged(runs)
   local rows = {}
   for i, first in ipairs(runs[1]) do
     local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0,
-      scale = first.scale, unit = first.unit, cpu = first.cpu, core = first.core }
+      scale = first.scale, unit = first.unit, place = first.place, cgroup = first.cgroup }
     for _, run in ipairs(runs) do
       values[#values + 1] = run[i].value
       row.enabled = row.enabled + run[i].enabled
@@ -321,33 +324,23 @@ local function print_elapsed(times, measured, is_commands)
   end
 end
 
-local function row_of(m, count, measured, cpu)
+local function row_of(m, count, measured, place)
   local running = count.time_running or 0
   local row = {
     name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
     value = running > 0 and count.value or nil, running = running,
     enabled = count.running_ratio and count.time_enabled or running,
-    scale = m.scale, unit = m.unit, cpu = cpu,
+    scale = m.scale, unit = m.unit, place = place,
   }
   local ns = measured and measured[m.tool]
   if not ns then return row end
   local took = measured.duration_time
-  return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", cpu = cpu }
+  return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", place = place }
 end
 
 -- True if an event is counted on this CPU: a PMU that counts for several CPUs is read on only one.
 local function is_on(m, cpu)
   return not m.cpus or has(m.cpus, cpu)
-end
-
--- "S0-D0-C1", as perf names the core that a CPU is a thread of.
-local function core_of(cpu)
-  local parts = {}
-  for i, word in ipairs { "physical_package_id", "die_id", "core_id" } do
-    local text = core.slurp(("/sys/devices/system/cpu/cpu%d/topology/%s"):format(cpu, word))
-    parts[i] = math.tointeger(tonumber(text or "")) or 0
-  end
-  return ("S%d-D%d-C%d"):format(table.unpack(parts))
 end
 
 -- Returns the sum of two counts.
@@ -360,61 +353,75 @@ local function add_counts(one, other)
   return both
 end
 
--- The rows of an event with /percore/: the counts of each core's CPUs are added.
-local function core_rows(m, cpus, readings)
-  local rows, counts, first = {}, {}, {}
-  for _, cpu in ipairs(cpus) do
-    local name = core_of(cpu)
-    if not first[name] then first[name], first[#first + 1] = cpu, name end
-    counts[name] = add_counts(counts[name], readings[cpu].counts[m.name] or {})
+-- The rows of an event, one for each place of the CPUs that count it. What perf stat measures itself has no CPU: it is
+-- in the first row alone.
+local function rows_of_places(m, cpus, readings, measured, kind)
+  local rows, counted = {}, {}
+  local is_known = measured and measured[m.tool]
+  for i, cpu in ipairs(cpus) do
+    if is_known and i == 1 or not is_known and is_on(m, cpu) then counted[#counted + 1] = cpu end
   end
-  for i, name in ipairs(first) do
-    rows[i] = row_of(m, counts[name], nil, first[name])
-    rows[i].core = name
+  for i, place in ipairs(places.of_cpus(counted, kind == "cpu" and m.per_core and "core" or kind)) do
+    local sum
+    for _, cpu in ipairs(place.cpus) do sum = add_counts(sum, readings[cpu].counts[m.name] or {}) end
+    if kind == "cpu" then place.nr = nil end
+    rows[i] = row_of(m, sum, measured, place)
   end
   return rows
 end
 
---- Returns the readings of all events of some counters, as rows in order.
+-- Puts the rows of a place together, in the order of the first rows of the places.
+local function order_by_place(rows)
+  local of, ordered = {}, {}
+  for _, row in ipairs(rows) do
+    local name = row.place.name
+    if not of[name] then
+      of[name] = {}
+      of[#of + 1] = of[name]
+    end
+    table.insert(of[name], row)
+  end
+  for _, list in ipairs(of) do table.move(list, 1, #list, #ordered + 1, ordered) end
+  return ordered
+end
+
+--- Returns the readings of all events of some counters, as rows in the order of perf stat: by event, or by core, die,
+-- socket and node.
 -- @tparam {counter,...} counters
 -- @tparam string verb  "read" or "delta"
 -- @tparam[opt] table measured  ns of perf stat's own events: duration_time, user_time, system_time; one row each
--- @tparam[opt] boolean per_cpu  a row for each CPU
-function M.rows(counters, verb, measured, per_cpu)
+-- @tparam[opt] string kind  rows for each place of CPUs: "cpu", "core", "die", "socket", "node"
+-- @tparam[opt] table targets  counter -> { place =, cgroup = }, for counters with targets of their own
+function M.rows(counters, verb, measured, kind, targets)
   local rows = {}
   for _, c in ipairs(counters) do
-    local cpus, readings = per_cpu and c:cpus() or { ALL }, {}
-    for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu ~= ALL and cpu or nil)) end
+    local target = targets and targets[c] or {}
+    local cpus, readings = kind and c:cpus() or {}, {}
+    for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu)) end
+    local all = not kind and assert(c[verb](c))
     for _, m in ipairs(c:events()) do
-      local is_known = measured and measured[m.tool]
-      local by_core = per_cpu and m.per_core
-      if by_core then
-        local own = {}
-        for _, cpu in ipairs(cpus) do own[#own + 1] = is_on(m, cpu) and cpu or nil end
-        local more = core_rows(m, own, readings)
-        table.move(more, 1, #more, #rows + 1, rows)
-      end
-      for i, cpu in ipairs(by_core and {} or cpus) do
-        if cpu == ALL or is_known and i == 1 or not is_known and is_on(m, cpu) then
-          rows[#rows + 1] = row_of(m, readings[cpu].counts[m.name] or {}, measured, cpu ~= ALL and cpu or nil)
-        end
+      local own = all and { row_of(m, all.counts[m.name] or {}, measured, target.place) }
+        or rows_of_places(m, cpus, readings, measured, kind)
+      for _, row in ipairs(own) do
+        row.cgroup = target.cgroup
+        rows[#rows + 1] = row
       end
     end
   end
-  return rows
+  return kind and kind ~= "cpu" and order_by_place(rows) or rows
 end
 
-local function print_all(writer, opts, runs, times, measured)
+local function print_all(writer, opts, runs, times, measured, at)
   if writer.for_people then
     print(("\n Performance counter stats for %s%s:\n"):format(escape(target_text(opts)),
       #times > 1 and (" (%d runs)"):format(#times) or ""))
   end
-  M.write(writer, averaged(runs), (M.spread(times)))
+  M.write(writer, averaged(runs), (M.spread(times)), at)
   if writer.for_people then print_elapsed(times, measured, not tasks_text(opts)) end
 end
 
 --- Runs the session as often as asked, and prints the counts at the end.
--- @tparam table opt         `repeat` and `interval_print`
+-- @tparam table opt         `repeat`, `interval_print` and `summary`
 -- @tparam table writer
 -- @tparam session s         the first run; the others are its clones
 -- @tparam function prepare  (session, finished): declares the counters; they call finished(rows, measured) at the end
@@ -433,7 +440,8 @@ function M.run(opt, writer, s, prepare)
       -- An interrupted run is not a sample of the mean.
       if s:_is_interrupted() then runs[#runs], times[#times] = nil, nil end
     end
-    if not opt.interval_print then print_all(writer, s.opts, runs, times, measured) end
+    if opt.interval_print and not opt.summary then return end
+    print_all(writer, s.opts, runs, times, measured, opt.interval_print and "summary" or nil)
   end)
 end
 
@@ -447,37 +455,95 @@ local function measure(s, took, user_before, system_before)
   return measured
 end
 
--- Declares the counters of `units` on a session.
-local function declare_counters(s, units)
+-- Makes a counter or group for each of `units`: of the session, or with a target of its own.
+local function make_counters(s, units, target)
   local counters = {}
-  for i, unit in ipairs(units) do
-    local spec = {}
+  for _, unit in ipairs(units) do
+    local spec, grouped = {}, unit.grouped and not unit.text
+    for word, value in pairs(target) do spec[word] = value end
     for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
-    counters[i] = unit.grouped and not unit.text and s:group(spec) or s:counter(spec)
+    local c, why, code = counter.new(spec, grouped, 3, s)
+    if not c then return nil, why, code end
+    counters[#counters + 1] = c
   end
   return counters
 end
 
+local function flag_of(option) return "--" .. option:gsub("_", "-") end
+
+local kinds = { { "no_aggr", "cpu" }, { "per_core", "core" }, { "per_die", "die" }, { "per_socket", "socket" },
+  { "per_node", "node" } }
+
+-- Returns the kind of place for which the options ask, and the flag; nil, nil and a message if they ask for two.
+local function kind_of(opt)
+  local kind, flag
+  for _, one in ipairs(kinds) do
+    local other = flag_of(one[1])
+    if opt[one[1]] and flag then return nil, nil, ("%s and %s at once\n  try: %s"):format(flag, other, flag) end
+    if opt[one[1]] then kind, flag = one[2], other end
+  end
+  return kind, flag
+end
+
+-- Makes counters for each cgroup or thread that has counts of its own -> counters, counter -> { place =, cgroup = }
+local function make_separate_counters(s, units, opt)
+  local all, targets = {}, {}
+  local function add(target, shown)
+    local counters, why, code = make_counters(nil, units, target)
+    if not counters then return nil, why, code end
+    for _, c in ipairs(counters) do all[#all + 1], targets[c] = c, shown end
+    return true
+  end
+  for path in (opt.for_each_cgroup or ""):gmatch "[^,]+" do
+    local ok, why = add({ cgroup = path, disabled = true }, { cgroup = path })
+    if not ok then return nil, why end
+  end
+  for _, tid in ipairs(opt.per_thread and s.target.pids or {}) do
+    local ok, why, code = add({ tid = tid, inherit = false, disabled = true }, { place = places.of_thread(tid) })
+    if not ok and code ~= core.errno.ESRCH then return nil, why end -- ESRCH: it has ended
+  end
+  return all, targets
+end
+
 -- Counts the targets of session s; calls finished(rows, measured) at the end.
 local function count_session(s, units, opt, writer, refuse, finished)
-  local counters, began, last, user, system = declare_counters(s, units), 0, 0, 0, 0 -- last: ns since `began`
+  local is_separate = opt.for_each_cgroup or opt.per_thread
+  local kind, flag = kind_of(opt)
+  local counters, targets = {}
+  local began, last, user, system, intervals = 0, 0, 0, 0, 0 -- last: ns since `began`
+  if not is_separate then counters = assert(make_counters(s, units, { disabled = opt.delay and true or nil })) end
   local function print_interval()
     local at = core.clock(MONOTONIC) - began
-    M.write(writer, M.rows(counters, "delta", { duration_time = at - last }, opt.no_aggr), at - last, at)
-    last = at
+    M.write(writer, M.rows(counters, "delta", { duration_time = at - last }, kind, targets), at - last, at)
+    last, intervals = at, intervals + 1
+    if intervals == opt.interval_count then s:stop() end
   end
-  if opt.interval_print then s:every(opt.interval_print / 1000, print_interval) end
-  s:begin(function()
-    local is_of_tasks = not (options.is_cpu_wide(s.opts) or s.opts.cpus)
-    if opt.no_aggr and is_of_tasks then refuse "--no-aggr: counts of tasks have no CPU\n  try: -a, or -C" end
-    if opt.interval_print and writer.for_people then print(M.head(opt.no_aggr)) end
+  local function start_counting()
+    for _, c in ipairs((is_separate or opt.delay) and counters or {}) do assert(c:enable()) end
     began = core.clock(MONOTONIC)
     if session.children_time then user, system = session.children_time() end
+    if opt.interval_print then s:every(opt.interval_print / 1000, print_interval) end
+  end
+  s:begin(function()
+    local is_of_tasks = not (options.is_cpu_wide(s.opts) or s.opts.cpus or opt.for_each_cgroup)
+    if kind and is_of_tasks then refuse(flag .. ": counts of tasks have no CPU\n  try: -a, or -C") end
+    if opt.per_thread and not is_of_tasks then refuse "--per-thread: counts of CPUs have no thread\n  try: -p PID" end
+    if is_separate then
+      local why
+      counters, targets = make_separate_counters(s, units, opt)
+      if not counters then
+        counters, why = {}, targets
+        refuse(why, 1)
+      end
+    end
+    if opt.interval_print and writer.for_people then print(M.head(kind or opt.per_thread and "thread")) end
+    if opt.delay then s:after(opt.delay / 1000, start_counting) else start_counting() end
   end)
   s:done(function()
-    local measured = measure(s, core.clock(MONOTONIC) - began, user, system)
-    if opt.interval_print then print_interval() end
-    finished(M.rows(counters, "read", measured, opt.no_aggr), measured)
+    local measured = measure(s, began > 0 and core.clock(MONOTONIC) - began or 0, user, system)
+    if opt.interval_print and began > 0 and intervals ~= opt.interval_count then print_interval() end
+    finished(M.rows(counters, "read", measured, kind, targets), measured)
+    for _, c in ipairs(is_separate and counters or {}) do c:close() end
   end)
 end
 
@@ -501,6 +567,18 @@ function M.print(who, opt, refuse)
   if is_chosen then check_events(units, refuse_script) end
   if opt["repeat"] < 1 then refuse_script "--repeat: at least once" end
   if opt.interval_print and opt.interval_print < 1 then refuse_script "--interval-print: at least a millisecond" end
+  if opt.delay and opt.delay < 1 then refuse_script "--delay: at least a millisecond" end
+  if opt.interval_count and opt.interval_count < 1 then refuse_script "--interval-count: at least once" end
+  for _, flag in ipairs { "interval_count", "summary" } do
+    if opt[flag] and not opt.interval_print then
+      refuse_script(flag_of(flag) .. ": without intervals\n  try: -I 1000")
+    end
+  end
+  local kind, flag, twice = kind_of(opt)
+  if twice then refuse_script(twice) end
+  if opt.per_thread and (kind or opt.for_each_cgroup) then
+    refuse_script(("--per-thread and %s at once\n  try: --per-thread"):format(flag or "--for-each-cgroup"))
+  end
   local writer = M.writer(opt.json_output, opt.field_separator)
   M.run(opt, writer, session.default(), function(s, finished)
     count_session(s, units, opt, writer, refuse_script, finished)
