@@ -59,11 +59,25 @@ describe("perfev.list", function()
     assert.error_matches(function() perfev.list(7) end, "a pattern is a string")
   end)
 
-  it("returns a tracepoint's fields, with the names of their values", function()
+  it("finds the event of an exact name or alias", function()
+    assert.equal("irq:softirq_entry", names { name = "irq:softirq_entry" })
+    assert.equal("context-switches", names { name = "cs" })
+    assert.equal("cpu/cpu-cycles/", names { name = "cpu/cpu-cycles/" })
+    for _, name in ipairs { "irq:softirq", "irq:enable", "irq:*", "../irq:softirq_entry", "cycle", "sched", "" } do
+      assert.equal("", names { name = name })
+    end
+    assert.equal("tracepoint", perfev.list { name = "irq:softirq_entry" }[1].kind)
+    assert.error_matches(function() perfev.list { nam = "cs" } end, "a pattern is a string")
+    assert.error_matches(function() perfev.list { name = "cs", kind = "sw" } end, "a pattern is a string")
+  end)
+
+  it("returns a tracepoint's format, with the names of its fields' values", function()
     local details = list.details(perfev.list("irq:softirq_entry")[1])
-    assert.same({ id = 223, fields = {
-      { name = "vec", type = "unsigned int vec", values = { "0 HI", "1 TIMER" } },
-      { name = "flags", type = "unsigned long flags", values = { "0x820 GFP_ATOMIC", "0x1 A", "SOME B" } },
+    assert.same({ id = 223, print = FORMAT:match "print fmt: ([^\n]*)", fields = {
+      { name = "vec", type = "unsigned int vec", values = { "0 HI", "1 TIMER" },
+        kind = "number", offset = 8, size = 4, signed = false },
+      { name = "flags", type = "unsigned long flags", values = { "0x820 GFP_ATOMIC", "0x1 A", "SOME B" },
+        kind = "number", offset = 16, size = 8, signed = false },
     } }, details)
   end)
 

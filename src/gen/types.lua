@@ -121,7 +121,7 @@ perfev.stop()
 perfev.snapshot(): integer!
 perfev.task(tid: integer): perfev.Task?
 perfev.totals(): perfev.Totals
-perfev.list(pattern: string?): table[]
+perfev.list(pattern: string|{ name: string }?): table[]
 perfev.doctor(): table
 perfev.escape(s: string): string
 perfev.picture.heatmap(options: perfev.HeatmapOptions): string

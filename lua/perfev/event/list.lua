@@ -160,12 +160,31 @@ local function matches_any(matches, entry)
   return false
 end
 
+-- The events of exactly this name or alias: a list of one or none.
+local function list_named(name)
+  local list = {}
+  local system, event = name:match "^([^:]+):([^:]+)$"
+  if system and tracefs.find(system, event) then return { { name = name, kind = "tracepoint" } } end
+  local vendor_table = name:match "^([%w_]+)::"
+  if vendor_table then add_vendor_events(list, vendor_table) end
+  for _, row in ipairs(listers) do
+    if row[3] ~= add_vendor_tables and row[3] ~= add_tracepoints then row[3](list) end
+  end
+  for _, entry in ipairs(list) do
+    if matches_any(function(one) return one == name end, entry) then return { entry } end
+  end
+  return {}
+end
+
 --- Lists the machine's events without opening any.
--- @tparam[opt] string pattern  a kind (a word of M.kinds()), a glob ("sched:*", "skl::UOPS*"), or a part of a name;
---   nil: all events but vendors'
+-- @tparam[opt] string|table pattern  a kind (a word of M.kinds()), a glob ("sched:*", "skl::UOPS*"), or a part of a
+--   name; `{ name = NAME }`: this event alone; nil: all events but vendors'
 -- @treturn {table,...}  `name`, `kind` ("hardware", "software", "tool", "cache", "pmu", "raw", "probe", "breakpoint",
 --   "tracepoint", "pfm"); some have `aliases` (names), `pmu`, `event`, `about`
 function M.list(pattern)
+  if type(pattern) == "table" and type(pattern.name) == "string" and next(pattern, next(pattern)) == nil then
+    return list_named(pattern.name)
+  end
   if pattern ~= nil and type(pattern) ~= "string" then
     error("list: a pattern is a string, not a " .. type(pattern), 2)
   end
@@ -218,10 +237,11 @@ local function tracepoint_details(entry)
   local enums, fields = enums_of(tp.format), {}
   for _, field in ipairs(filter.fields(tp.format)) do
     if not field.common then
-      fields[#fields + 1] = { name = field.name, type = field.text, values = enums[field.name] }
+      fields[#fields + 1] = { name = field.name, type = field.text, values = enums[field.name], kind = field.kind,
+        offset = field.offset, size = field.size, signed = field.signed }
     end
   end
-  return { id = tp.id, fields = fields }
+  return { id = tp.id, fields = fields, print = tp.format:match "\nprint fmt: *([^\n]*)" }
 end
 
 local function pmu_details(entry)
@@ -238,7 +258,8 @@ end
 
 --- Describes one event of the list.
 -- @tparam table entry  from M.list
--- @treturn table  `fields` (list: name, type, values), and by kind `id`, `terms`, `scale`, `unit`, `cpus`, `caps`
+-- @treturn table  `fields` (list: name, type, values; of a tracepoint also kind, offset, size, signed), and by kind
+--   `id`, `print`, `terms`, `scale`, `unit`, `cpus`, `caps`
 function M.details(entry)
   if type(entry) ~= "table" or type(entry.name) ~= "string" then
     error("event_details: an entry of perfev.list expected, not a " .. type(entry), 2)

@@ -34,12 +34,12 @@ end
 --- Lists the fields of a tracepoint's format file, in its order.
 -- @tparam string format
 -- @treturn {table,...}  `name`, `text` (as declared), `kind` ("number", "string", "array", "cpumask"), `common`,
---   `size`, `signed`, `is_dynamic` (bytes at the payload's end), `is_pointer` (to a string), `is_hex` (shown in
---   hexadecimal); `bytes`, `is_signed`: size and sign of the value in args. For an argument of a system call these are
---   its C type's; the kernel's filter compares the whole word in the payload
+--   `offset`, `size`, `signed`, `is_dynamic` (bytes at the payload's end), `is_pointer` (to a string), `is_hex`
+--   (shown in hexadecimal); `bytes`, `is_signed`: size and sign of the value in args. For an argument of a system call
+--   these are its C type's; the kernel's filter compares the whole word in the payload
 function M.fields(format)
   local list, forms = {}, core.payload_forms(format)
-  for declared, size, rest in format:gmatch("field:([^;]+);%s*offset:%d+;%s*size:(%d+);([^\n]*)") do
+  for declared, offset, size, rest in format:gmatch("field:([^;]+);%s*offset:(%d+);%s*size:(%d+);([^\n]*)") do
     local name = declared:gsub("%b[]$", ""):match("([%w_]+)%s*$")
     if name then
       local kind = kind_of(declared, tonumber(size))
@@ -47,7 +47,8 @@ function M.fields(format)
       local form = forms[name] or { bytes = bytes, signed = signed }
       list[#list + 1] = {
         name = name, text = declared, kind = kind, common = name:find("^common_") ~= nil,
-        size = bytes, signed = signed, bytes = form.bytes, is_signed = form.signed, is_hex = form.hex,
+        offset = math.tointeger(tonumber(offset)), size = bytes, signed = signed,
+        bytes = form.bytes, is_signed = form.signed, is_hex = form.hex,
         is_dynamic = declared:find("__data_loc", 1, true) ~= nil or declared:find("__rel_loc", 1, true) ~= nil,
         is_pointer = kind == "string" and not declared:find("[", 1, true),
       }
