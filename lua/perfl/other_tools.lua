@@ -32,7 +32,6 @@ M.tools = {
   funccount = "perfl stat -e uprobe:FILE:FUNCTION, or kprobe:FUNCTION",
   funcslower = "perfl funclatency FUNCTION",
   gethostlatency = "perfl -a funclatency libc:getaddrinfo",
-  hardirqs = "perfl -a latency irq --per args.irq", softirqs = "perfl -a latency softirq --per args.vec",
   llcstat = "perfl -a stat -e LLC-loads,LLC-load-misses",
   oomkill = "perfl -a tpoint oom:mark_victim",
   opensnoop = "perfl -a trace uprobe:libc:open path:string\nor: perfl -a trace uprobe:libc:openat fd:int path:string",
@@ -69,6 +68,10 @@ local calls = "trace is for functions, as in uprobe:libc:open; for system calls:
   .. "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
 local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded", ["-g"] = always,
                 ["-s --sort"] = "try: perfl -e 'event { EVENT, sample = count { by = { FIELD, FIELD } } }'" }
+local function irqs(pair)
+  return { ["-d --dist"] = ("-d sets the duration\ntry: perfl -a latency %s"):format(pair), ["-C --count"] = always,
+           ["-N --nanoseconds"] = "try: -j, which has nanoseconds" }
+end
 local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] = "try: --unit us",
                 ["-N --nanoseconds"] = "try: --unit ns", ["-P --pids -L --tids"] = "try: --per tid" }
 
@@ -91,6 +94,7 @@ M.options = {
   execsnoop = { ["-T --time --timestamp"] = always },
   tpoint = { ["-l"] = "try: perfl list tracepoint", ["-H"] = "try: perfl list -v EVENT" },
   profile = sides, offcputime = sides, offwaketime = sides, wakeuptime = sides,
+  hardirqs = irqs "irq --per args.irq", softirqs = irqs "softirq --per args.vec",
   runqlat = units, cpudist = units, biolatency = units, funclatency = units,
 }
 

@@ -186,6 +186,40 @@ describe("killsnoop", function()
   end)
 end)
 
+describe("opensnoop", function()
+  local opens = [[
+    k:tracepoint("syscalls:sys_exit_openat", 909, "int __syscall_nr; s64 ret")
+    local function open(us, pid, address, ret, text)
+      sample(us, 0, pid, "syscalls:sys_enter_openat", { __syscall_nr = 257, filename = address, __filename_val = text })
+      if ret then sample(us + 5, 0, pid, "syscalls:sys_exit_openat", { __syscall_nr = 257, ret = ret }) end
+    end]]
+  local FIELDS = "int __syscall_nr; u64 filename; int flags"
+
+  it("prints the paths that the tracepoints have", function()
+    local text = output_of(opens .. ([[
+      k:tracepoint("syscalls:sys_enter_openat", 908, "%s; __data_loc char[] __filename_val")
+      open(10, 7, 0x1000, 3, "/etc/x\27") open(12, 8, 0x2000, -2, "") open(30, 9, 0x3000)
+      k:after(50000, function() k:ring(0):push({ type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)
+      sample(60, 0, 9, "syscalls:sys_exit_openat", { ret = 5 }) -- of the next task with this number]]):format(FIELDS),
+      "opensnoop")
+    assert.equal("     TIME(s)     PID COMM             RESULT    PATH from the tracepoints\n"
+      .. "    0.000000       7 app              3         /etc/x\\x1b\n"
+      .. "    0.000002       8 helper           ENOENT    \n", text)
+  end)
+
+  it("uses kprobes where the tracepoints have only addresses", function()
+    local text = output_of(opens .. ([[
+      k:tracepoint("syscalls:sys_enter_openat", 908, "%s")
+      k.files["/sys/kernel/tracing/kprobe_events"] = ""
+      k.files["/sys/bus/event_source/devices/kprobe/type"] = "6\n"
+      k.files["/sys/bus/event_source/devices/kprobe/format/retprobe"] = "config:0\n"
+      k.files["/proc/kallsyms"] = "ffffffff81000000 T do_sys_openat2\n"
+      open(10, 7, 0x1000, 3) open(20, 7, 0x1000, -2)]]):format(FIELDS), "opensnoop", "--failed")
+    assert.equal("     TIME(s)     PID COMM             RESULT    PATH by kprobes\n"
+      .. "    0.000000       7 app              ENOENT    0x1000\n", text)
+  end)
+end)
+
 describe("a script that measures how tasks wait", function()
   for _, words in ipairs { { "offcputime" }, { "offwaketime" }, { "wakeuptime" }, { "latency", "runqueue" } } do
     it(("needs every CPU (%s)"):format(words[1]), function()

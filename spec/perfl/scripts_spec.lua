@@ -66,6 +66,7 @@ describe("a script called by name:", function()
     cpudist = { "--off", "--per FIELD", "--unit UNIT" },
     biolatency = { "--disks", "--flags", "--queued", "--unit UNIT" },
     biosnoop = { "--queued" },
+    softirqs = { "--per-cpu" },
     funclatency = { "FUNCTION", "--per FIELD", "--unit UNIT" },
     killsnoop = { "--signal N", "--failed" },
     cswlog = {},

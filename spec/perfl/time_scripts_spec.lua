@@ -95,6 +95,49 @@ describe("latency", function()
   end)
 end)
 
+describe("a script of interrupts", function()
+  -- On CPU 0 a soft interrupt of kind 3 takes 2 ms, a handler in it 1 ms; on CPU 1 another of kind 3 takes 4 ms.
+  local world = [[
+    k:tracepoint("irq:softirq_entry", 921, "unsigned int vec")
+    k:tracepoint("irq:softirq_exit", 922, "unsigned int vec")
+    k:tracepoint("irq:irq_handler_entry", 923, "int irq; __data_loc char[] name")
+    k:tracepoint("irq:irq_handler_exit", 924, "int irq; int ret")
+    sample(5, 0, 0, "irq:softirq_exit", { vec = 1 }) -- it began before the run
+    sample(10, 0, 7, "irq:softirq_entry", { vec = 3 }) sample(10, 1, 8, "irq:softirq_entry", { vec = 3 })
+    sample(11, 0, 7, "irq:irq_handler_entry", { irq = 36, name = "disk\27" })
+    sample(12, 0, 7, "irq:irq_handler_exit", { irq = 36, ret = 1 })
+    sample(12, 0, 7, "irq:softirq_exit", { vec = 3 }) sample(14, 1, 8, "irq:softirq_exit", { vec = 3 })
+    sample(20, 1, 8, "irq:softirq_entry", { vec = 77 }) sample(21, 1, 8, "irq:softirq_exit", { vec = 77 })]]
+
+  local function rows_of(...)
+    local rows = {}
+    for key, count, total in output_of(world, ...):gmatch "\n(%S+) +(%d+) +([%d.]+)" do
+      rows[#rows + 1] = table.concat({ key, count, total }, " ")
+    end
+    return rows
+  end
+
+  it("adds up the soft interrupts of a kind, on each CPU with --per-cpu", function()
+    assert.same({ "NET_RX 2 6000.0", "77 1 1000.0" }, rows_of "softirqs")
+    assert.same({ "NET_RX/1 1 4000.0", "NET_RX/0 1 2000.0", "77/1 1 1000.0" }, rows_of("softirqs", "--per-cpu"))
+    local first = json.decode(output_of(world, "-j", "softirqs"):match "^[^\n]*")
+    assert.same({ "NET_RX", "ns", 2, 6000000 }, { first.softirq, first.unit, first.value.count, first.value.sum })
+  end)
+
+  it("adds up the time of a handler, with its name escaped", function()
+    assert.same({ "36:disk\\x1b 1 1000.0" }, rows_of "hardirqs")
+  end)
+
+  it("needs all tasks, but not all CPUs", function()
+    for _, name in ipairs { "softirqs", "hardirqs" } do
+      assert.matches(" 1 +1000.0 ", machine.quiet("--sim", machine.path(dir, world), "-C", "0,1", name))
+      local r = run { run.perfl, "--sim", machine.path(dir, world), "-p", "7", name }
+      assert.same({ 2, "" }, { r.code, r.out })
+      assert.matches("^" .. name .. ": [^\n]* runs in whatever task is on the CPU\n  try: %-a\n$", r.err)
+    end
+  end)
+end)
+
 describe("timeline", function()
   local switches = [[
     switch(10, 0, 7, true, true) -- who ran before the first switch

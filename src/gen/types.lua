@@ -233,6 +233,7 @@ tool.arguments_text(words: string[]): string
 tool.output_format(): string
 tool.json(value: any): string
 tool.print_histogram(title: string, unit: string, value: table)
+tool.print_durations(took: perfev.Aggregator, column: string, name: function, top: integer?)
 tool.duration_adder(hist: perfev.Aggregator, opt: table): perfev.AddDuration
 tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?
 tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)

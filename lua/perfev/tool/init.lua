@@ -192,6 +192,28 @@ function M.json(value) return json.encode(value) end
 --- Prints a histogram: a value of perfev.hist, below a title of its own.
 function M.print_histogram(title, unit, value) agg.print_histogram(title, unit, value, true) end
 
+--- Prints durations by key, the most total time first: a table in microseconds, or JSON.
+-- @tparam table took     perfev.quantile, in ns
+-- @tparam string column  what a key is, as in "call"
+-- @tparam function name  f(row) -> string, of a row of took:rows()
+-- @tparam[opt] integer top  print only this number of rows
+function M.print_durations(took, column, name, top)
+  local rows, is_json = took:rows(), M.output_format() == "json"
+  table.sort(rows, function(a, b)
+    if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
+    return name(a) < name(b)
+  end)
+  local function show(...) print(("%-20s %7s %10s %9s %9s %9s %9s"):format(...)) end
+  local function us(ns) return ("%.1f"):format(ns / 1000) end
+  if not is_json then show(column:upper(), "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)") end
+  for i = 1, math.min(top or #rows, #rows) do
+    local v, key = rows[i].value, name(rows[i])
+    if is_json then print(json.encode { [column] = key, unit = "ns", value = v })
+    else show(escape(key), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max)) end
+  end
+  if top and top < #rows and not is_json then print(("(%d others)"):format(#rows - top)) end
+end
+
 --- Returns a function that adds durations of tasks to a histogram.
 -- @tparam table hist  perfev.hist
 -- @tparam table opt   `unit` ("us"), `per` ("comm", "tid" or nil)

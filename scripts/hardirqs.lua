@@ -1,0 +1,25 @@
+-- hardirqs: shows how long interrupt handlers take, by name, sorted by total time.
+-- perfl -a -d 5s hardirqs
+-- perfl -a hardirqs ls -R /usr/share/doc
+
+local perfev = require "perfev"
+local tool = require "perfev.tool"
+
+perfev.args {
+  summary = "show how long interrupt handlers take, by name",
+  epilog = [[
+A handler is named by its driver, as in /proc/interrupts. Timers and other
+vectors of the CPU itself have no handler. "perfl -a latency irq" draws the
+times as a histogram.]],
+}
+
+tool.require_all_tasks("hardirqs", "a handler runs in whatever task is on the CPU", true)
+
+local took = perfev.quantile { by = { "args.irq", "start.args.name" }, unit = "ns" }
+perfev.span { start = "irq:irq_handler_entry", stop = "irq:irq_handler_exit", by = { "cpu", "args.irq" }, into = took }
+
+perfev.done(function()
+  tool.print_durations(took, "handler", function(row)
+    return ("%d:%s"):format(row["args.irq"], row["start.args.name"])
+  end)
+end)
