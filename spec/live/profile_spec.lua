@@ -152,6 +152,53 @@ describe("profile", function()
   end)
 end)
 
+describe("annotate", function()
+  setup(function()
+    dir = run.tempdir()
+    build("faults", program, "-g")
+  end)
+  teardown(function() run.remove(dir) end)
+
+  local function annotate(...)
+    requires("perf", "root", "cc")
+    local r = run({ run.perfl, "-q", "annotate", "touch", ... }, { cwd = dir })
+    assert.same({ 0, "" }, { r.code, r.err })
+    return r.out
+  end
+
+  it("shows the line of each event, live and in a recording", function()
+    for _, out in ipairs { annotate("-e", "page-faults", "-F", "0", "--", "./faults"),
+      annotate("-e", "page-faults", "-F", "0", "--record", "t.data", "--", "./faults"),
+      annotate("-e", "page-faults", "-i", "t.data") } do
+      assert.matches(("^touch in [^\n]*/faults: %d samples of page%%-faults, "):format(PAGES), out)
+      assert.matches("\n100.00%% +11  +pages%[i %* size%] = 1;\n", out)
+    end
+  end)
+
+  -- The instructions that have samples -> their shares, in the order of their addresses
+  local function shares(text, pattern)
+    local list = {}
+    for line in text:gmatch "[^\n]+" do
+      local share, address = line:match(pattern)
+      if share and tonumber(share) > 0 then list[#list + 1] = address .. " " .. share end
+    end
+    return list
+  end
+
+  it("prints the shares of perf annotate", function()
+    requires("program objdump", "program perf")
+    annotate("-e", "page-faults", "-F", "0", "--record", "t.data", "--", "./faults")
+    local ours = shares(annotate("-e", "page-faults", "-i", "t.data", "--asm"), "^ *([%d.]+)%% +(%x+)  ")
+    local theirs
+    for _ = 1, 5 do -- perf 6.1 aborts now and then
+      local r = run({ "perf", "annotate", "--stdio", "-i", "t.data", "touch" }, { cwd = dir })
+      theirs = shares(r.out, "^ *([%d.]+) +: +(%x+):")
+      if r.code == 0 then break end
+    end
+    assert.same({ 1, theirs }, { #ours, ours })
+  end)
+end)
+
 describe("offcputime", function()
   setup(function()
     dir = run.tempdir()

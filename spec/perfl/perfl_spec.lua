@@ -631,7 +631,7 @@ describe("perfl", function()
     assert.is_truthy(r.out:find("^perfl %S+\n$"), r.out)
     r = perfl { "--help" }
     assert.equal(0, r.code)
-    contains(r.out, "Usage: perfl", "\nScripts: biolatency biosnoop ", " syscount ")
+    contains(r.out, "Usage: perfl", "\nScripts: annotate biolatency biosnoop ", " syscount ")
     assert.equal("", r.err)
   end)
 

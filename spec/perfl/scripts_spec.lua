@@ -82,6 +82,7 @@ describe("a script called by name:", function()
     wakeuptime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     biostacks = { "--time", "--filter CONDITION", "-f FORMAT" },
+    annotate = { "FUNCTION", "-e EVENT", "-F HZ", "-f FORMAT", "--asm" },
     top = { "-e EVENT", "-F HZ", "-I TIME", "--idle" },
     diff = { "BEFORE", "AFTER", "--format FORMAT", "--differ-by WHAT", "--absolute", "--top N", "--unit WORD" },
   }

@@ -121,6 +121,7 @@ function M.make(kind, spec)
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
     slot = slot, slot_ns = spec.slot, low = spec.low, high = spec.high, step = spec.step,
+    addresses = spec.addresses,
     rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then return nil, one end

@@ -16,6 +16,7 @@ local M = {}
 
 local E = core.errno
 local DEBUG = "/usr/lib/debug"
+local SOURCE_MAX = 16 << 20 -- bytes of a source file
 
 --- Search only below this directory; nil: search this machine.
 M.symfs = nil
@@ -309,6 +310,18 @@ function M.read(place, use)
     local image = file:image()
     if image then return use(image) end
   end)
+end
+
+--- Returns bytes of the file at a place, or nil.
+function M.part(place, offset, length)
+  return with_file(place, function(file) return file:part(offset, length) end)
+end
+
+--- Returns the text of a source file -> text | nil, reason, errno
+function M.source(path)
+  local file <close>, why, code = core.file(in_symfs(path), { max = SOURCE_MAX })
+  if not file then return nil, why, code end
+  return file:bytes()
 end
 
 -- ---- debug files ----

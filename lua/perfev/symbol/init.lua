@@ -396,6 +396,15 @@ local function demangle(file, name, start)
   return text
 end
 
+--- The source lines of an address of a file, as `find_lines` returns them.
+function World:lines(file, address) return find_lines(self, file, address) end
+
+--- The name and the start of the function at the linker's address in a file; nil if it is unknown.
+function World.name_in_file(_, file, address)
+  local name, start = file.symbols:find(address)
+  if name then return demangle(file, name, start), start end
+end
+
 -- ---- one frame ----
 
 -- Files of short-lived processes may be gone before the first sample is delivered; M.gone() reports how many.
@@ -486,6 +495,18 @@ local function make_frame(self, raw)
   end
   if self.on_frame then self.on_frame(raw, frame, raw.path and find_build_id(self, raw)) end
   return frame, lines, is_final, symbols
+end
+
+--- The file of a frame, with its `symbols` and its `place`, and the linker's address of the frame.
+-- @treturn[1] table
+-- @treturn[1] integer
+-- @treturn[2] nil      the frame is in the kernel or in memory, or the file cannot be read
+function World:file_of(raw)
+  if self.header then read_header(self) end
+  if raw.context ~= "user" or not raw.path or raw.memory then return nil end
+  local file = find_file(self, raw)
+  if not file.place then return nil end
+  return file, (file.symbols:find_frame(raw.offset, raw.returns, raw.unwound))
 end
 
 --- The unwind rules of a file.

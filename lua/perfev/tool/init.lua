@@ -11,6 +11,7 @@ local pidns = lazy "perfev.event.pid_namespace"
 local session = require "perfev.live.session"
 local units = require "perfev.base.parse_units"
 
+local annotation = lazy "perfev.tool.annotation"
 local chosen_tasks = lazy "perfev.tool.chosen_tasks"
 local disk_names = lazy "perfev.tool.disk_names"
 local exec_arguments = lazy "perfev.tool.exec_arguments"
@@ -247,6 +248,17 @@ function M.print_path_calls(opt) require "perfev.tool.path_calls" (opt) end
 -- @tparam[opt] string call_graph  as the script took stacks: perfl prints a hint if they are cut short
 function M.print_profile(who, profile, format, call_graph)
   require "perfev.tool.profile_output" (who, profile, format, call_graph)
+end
+
+--- Prints the source lines and instructions of a function with their shares of its samples.
+-- @tparam string who
+-- @tparam string name      of the function
+-- @tparam table count      perfev.count of the samples, whose only column is `symbol`, with `addresses`
+-- @tparam table periods    perfev.sum of their periods, with the same column
+-- @tparam table opt        `event` (the name for the title), `format` ("text", "html"), `asm` (true: no source)
+function M.print_function(who, name, count, periods, opt)
+  local ok, why = annotation.print(name, count, periods, opt)
+  if not ok then M.refuse(who, why, 1) end
 end
 
 --- Counts events of the default session and prints the columns of perf stat.

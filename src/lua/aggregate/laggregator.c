@@ -95,6 +95,8 @@ static bool is_symbol(const char *name)
 /* Borrows the names from the spec. */
 static void take_names(lua_State *L, struct l_agg *self)
 {
+	const bool by_address = flag_of(L, "addresses");
+
 	if (lua_getfield(L, 1, "value") == LUA_TSTRING)
 		self->value = lua_tostring(L, -1);
 	lua_getfield(L, 1, "by");
@@ -103,7 +105,7 @@ static void take_names(lua_State *L, struct l_agg *self)
 		if (self->nr_by == L_AGG_COLUMNS)
 			luaL_error(L, "more than %d columns", L_AGG_COLUMNS);
 		self->by[self->nr_by] = lua_tostring(L, -1);
-		if (is_symbol(self->by[self->nr_by]))
+		if (is_symbol(self->by[self->nr_by]) && !by_address)
 			self->symbols |= UINT32_C(1) << self->nr_by;
 		if (self->slot && strcmp(self->by[self->nr_by], "time") == 0)
 			self->timed = self->nr_by + 1;

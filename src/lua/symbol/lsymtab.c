@@ -77,7 +77,7 @@ static int l_address(lua_State *L)
 	return 1;
 }
 
-/* t:find(address) -> name as in the file, start | nil */
+/* t:find(address) -> name as in the file, start, length in bytes | nil */
 static int l_find(lua_State *L)
 {
 	struct pev_symtab *table = check_symtab(L);
@@ -88,7 +88,8 @@ static int l_find(lua_State *L)
 		return 0;
 	lua_pushstring(L, name);
 	lua_pushinteger(L, (lua_Integer)start);
-	return 2;
+	lua_pushinteger(L, (lua_Integer)pev_symtab_len(table, address));
+	return 3;
 }
 
 /*
@@ -202,7 +203,10 @@ static void set_boolean(lua_State *L, const char *name, bool value)
 	lua_setfield(L, -2, name);
 }
 
-/* t:facts() -> { build_id=, debuglink=, crc=, symtab=, minidebug=, debug_info=, symbols= } */
+/*
+ * t:facts() -> { build_id=, debuglink=, crc=, symtab=, minidebug=, debug_info=, machine=, symbols=,
+ * bytes= }
+ */
 static int l_facts(lua_State *L)
 {
 	struct pev_symtab_facts facts;
@@ -222,6 +226,8 @@ static int l_facts(lua_State *L)
 	set_boolean(L, "symtab", facts.symtab);
 	set_boolean(L, "minidebug", facts.minidebug);
 	set_boolean(L, "debug_info", facts.debug_info);
+	lua_pushinteger(L, facts.machine);
+	lua_setfield(L, -2, "machine");
 	lua_pushinteger(L, (lua_Integer)facts.symbols);
 	lua_setfield(L, -2, "symbols");
 	lua_pushinteger(L, (lua_Integer)facts.bytes);
