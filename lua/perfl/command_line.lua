@@ -136,6 +136,8 @@ M.groups = {
     { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
       help = "run this Lua text instead of a script; repeat it for more lines. Before a script: the event that "
         .. "\"*\" stands for in it" },
+    { "--clock", into = "clock", metavar = "CLOCK", convert = parse_clock,
+      help = "the clock of all times, as in realtime (default: monotonic)" },
     { "-o", into = "output", metavar = "FILE",
       help = "write the output of print and io.write to FILE" },
     { "--record", into = "record", metavar = "FILE",
@@ -599,7 +601,7 @@ end
 -- Options for the kernel that exclude -i.
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
-  { "record", "--record" }, { "readers", "--readers" },
+  { "record", "--record" }, { "readers", "--readers" }, { "clock", "--clock" },
 }
 
 local function check_input(opts, found)

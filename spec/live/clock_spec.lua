@@ -30,6 +30,41 @@ describe("a session's clock", function()
     end)
   end
 
+  it("and the time of day differ by a constant, which a recording keeps", function()
+    local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(d) run.remove(d.path) end })
+    local function distances(opts)
+      local seen, began = {}, clock(ids.realtime)
+      local s = perfev.session(opts)
+      s:event { comm = function(r) seen[#seen + 1] = r.walltime - r.time end }
+      local ok, failed = s:run()
+      if not ok then pending(failed) end
+      assert.is_true(#seen > 0)
+      for _, one in ipairs(seen) do assert.equal(seen[1], one) end
+      return seen[1], began, clock(ids.realtime)
+    end
+    local path, time, walltime = dir.path .. "/clock.data", nil, nil
+    local recorded = perfev.session { command = { "true" }, record = path }
+    recorded:event { comm = function(r) time, walltime = r.time, r.walltime end }
+    local began = clock(ids.realtime)
+    local ok, failed = recorded:run()
+    if not ok then pending(failed) end
+    local ended = clock(ids.realtime)
+    assert.is_true(math.type(time) == "integer" and began - 1000000 <= walltime and walltime <= ended + 1000000)
+    local data = perfev.open(path).header.clock_data
+    assert.equal(data.wall - data.clock, (distances { input = path }))
+    assert.equal(0, (distances { command = { "true" }, clock = "realtime" }))
+  end)
+
+  it("is the kernel's own for tracepoints if it is realtime, and they have no time of day", function()
+    requires "tracefs"
+    local seen = {}
+    local s = perfev.session { command = { "true" }, clock = "realtime" }
+    s:event { "sched:sched_process_exec", sample = function(r) seen[#seen + 1] = r.walltime or "none" end }
+    local ok, failed = s:run()
+    if not ok then pending(failed) end
+    assert.equal("none", seen[1])
+  end)
+
   it("in a time namespace is the kernel's clock, and its offset does not delay records", function()
     requires("root", "program unshare")
     for _, off in ipairs { "-1000", "1000" } do

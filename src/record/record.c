@@ -304,6 +304,7 @@ void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap
 		.sample_id_all = attr->flags & PEV_ATTR_SAMPLE_ID_ALL,
 		.build_id = attr->flags & PEV_ATTR_BUILD_ID,
 		.period = fixed_period(attr),
+		.clock = attr->flags & PEV_ATTR_USE_CLOCKID ? attr->clockid : -1,
 		.swap = swap,
 	};
 	plan_fixed(plan);

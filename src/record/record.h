@@ -111,6 +111,7 @@ struct pev_plan {
 	uint64_t regs_user, regs_intr;     /* masks */
 	uint64_t period;                   /* of samples without a period field, if it is fixed;
 					      0: unknown */
+	int32_t clock;                     /* clockid of the times; -1: the kernel's own clock */
 	bool sample_id_all, build_id;
 	bool swap;                         /* records have the other byte order */
 	bool narrow;                       /* of a 32-bit recorder; set after pev_plan_init() */

@@ -29,6 +29,22 @@ M.names = check.names(types)
 
 local clocks = { monotonic = 1, monotonic_raw = 4, realtime = 0, boottime = 7, tai = 11 }
 
+M.REALTIME = clocks.realtime
+
+local function measure_wall_offset(offsets, clock)
+  if clock < 0 then return nil end
+  local time, wall = core.clock(clock), core.clock(M.REALTIME)
+  local offset = time and wall and wall - time or nil
+  rawset(offsets, clock, offset)
+  return offset
+end
+
+--- Returns a table: clock -> ns from this clock to the time of day, measured when it is first read. The clock -1 is
+-- the kernel's own, whose distance is unknown.
+function M.wall_offsets()
+  return setmetatable({ [M.REALTIME] = 0 }, { __index = measure_wall_offset })
+end
+
 --- A list without duplicates, in the order of the first occurrences.
 function M.each_once(list)
   local once, seen = {}, {}

@@ -74,6 +74,7 @@ local function open_core(session)
     wanted = { comms = options.selects_comm(opts) and processes.patterns(opts.comm) or nil },
   }
   if not live then return nil, explain.refusal(what, code), code end
+  live:know("wall_offsets", options.wall_offsets())
   session.core = live
   return true
 end

@@ -6,6 +6,7 @@ local event = require "perfev.event.declaration"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local opened = require "perfev.event.open_event"
+local options = require "perfev.base.options"
 local private = require "perfev.perfdata.perfl_section"
 local recording = require "perfev.perfdata.reader"
 local resolve = require "perfev.event.resolve"
@@ -84,6 +85,9 @@ function RecordedEvents:number_events()
   self.session.machine = self.rec.header.arch
   self.core:know("registers", self.rec.registers)
   self.core:know("world", self.rec.world)
+  local wall_offsets, data = { [options.REALTIME] = 0 }, self.rec.header.clock_data
+  if type(data) == "table" then wall_offsets[data.clockid] = data.wall - data.clock end
+  self.core:know("wall_offsets", wall_offsets)
   self:read_private()
   for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
 end

@@ -38,6 +38,7 @@ static const char *const generic_names[] = {
 	[L_CODE_STACK - PEV_F_NR] = "stack",
 	[L_CODE_SYMBOL - PEV_F_NR] = "symbol",
 	[L_CODE_TASK - PEV_F_NR] = "task",
+	[L_CODE_WALLTIME - PEV_F_NR] = "walltime",
 };
 /* clang-format on */
 
@@ -484,6 +485,23 @@ static void push_task(lua_State *L, const struct l_view *view)
 	l_task_push_table(L, &who);
 }
 
+static void push_walltime(lua_State *L, int at, const struct l_view *view)
+{
+	uint64_t time;
+	int top = lua_gettop(L);
+
+	luaL_checkstack(L, 4, "walltime");
+	lua_getiuservalue(L, at, 1);
+	if (lua_getfield(L, -1, "wall_offsets") == LUA_TTABLE &&
+	    lua_geti(L, -1, view->rec->plan->clock) == LUA_TNUMBER &&
+	    pev_record_number(view->rec, PEV_F_TIME, &time))
+		lua_pushinteger(L, (lua_Integer)((lua_Unsigned)lua_tointeger(L, -1) + time));
+	else
+		lua_pushnil(L);
+	lua_replace(L, top + 1);
+	lua_settop(L, top + 1);
+}
+
 static void push_generic(lua_State *L, int at, const struct l_view *view, int code)
 {
 	const struct pev_record *rec = view->rec;
@@ -534,6 +552,9 @@ static void push_generic(lua_State *L, int at, const struct l_view *view, int co
 		break;
 	case L_CODE_TASK:
 		push_task(L, view);
+		break;
+	case L_CODE_WALLTIME:
+		push_walltime(L, at, view);
 		break;
 	default:
 		lua_pushvalue(L, lua_upvalueindex(3));

@@ -70,7 +70,8 @@ const char *l_view_field_of_other_tools(const char *name);
 /*
  * Pushes a new view, closed. The table at idx becomes user value 1. Its field
  * registers, if set, names registers by mask bit; its field stacks is the
- * perfev.stack_table of the session or recording (lstack_table.h).
+ * perfev.stack_table of the session or recording (lstack_table.h). Its field
+ * wall_offsets, if set, is a table: clockid -> ns from this clock to the time of day.
  */
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
 
