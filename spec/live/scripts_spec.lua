@@ -2,12 +2,15 @@
 -- the terminal only escaped.
 
 local core = require "perfev.core"
+local json = require "spec.support.json"
 local meets = require "spec.support.meets"
 local run = require "spec.support.run"
 local units = require "perfev.base.parse_units"
 
 local program = [[
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +18,8 @@ local program = [[
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,6 +62,51 @@ static void spin(void)
 			;
 }
 
+/* To the discard port of this host: its reception is a soft interrupt. */
+static void send_packet(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	sendto(s, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
+	close(s);
+}
+
+/* A file that is missing and one that exists, by each kind of call. */
+static void look_at(const char *missing)
+{
+	struct stat status;
+	struct statfs disk;
+	FILE *file = fopen("/proc/self/stat", "r");
+
+	if (file)
+		fclose(file);
+	open(missing, O_RDONLY);
+	close(openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY));
+	stat(missing, &status);
+	lstat("/", &status);
+	fstatat(AT_FDCWD, missing, &status, 0);
+	statfs("/", &disk);
+}
+
+/* Two processes write to one open file: each holds the mutex of its position for a megabyte. */
+static void share_file(void)
+{
+	static char bytes[1 << 20];
+	FILE *file = tmpfile();
+	pid_t other = fork();
+
+	for (int i = 0; file && i < 10; i++)
+		if (lseek(fileno(file), 0, SEEK_SET) != 0 || write(fileno(file), bytes, sizeof(bytes)) < 0)
+			break;
+	if (other == 0)
+		_exit(0);
+	waitpid(other, NULL, 0);
+	if (file)
+		fclose(file);
+}
+
 static void act(const char *what, int i)
 {
 	char name[16];
@@ -66,6 +116,12 @@ static void act(const char *what, int i)
 		syscall(SYS_getppid);
 	else if (!strcmp(what, "rename"))
 		prctl(PR_SET_NAME, name);
+	else if (!strcmp(what, "packet"))
+		send_packet();
+	else if (!strcmp(what, "look"))
+		look_at(name);
+	else if (!strcmp(what, "share"))
+		share_file();
 	else if (!strcmp(what, "sleep"))
 		doze();
 	else if (!strcmp(what, "spin"))
@@ -241,6 +297,44 @@ describe("a script of latencies", function()
     assert.matches("^libc:syscall\n@%[acts%] %(us%):\n[%[(].*|\navg = %d+ us, total: %d+ us, count: 50\n$", out)
   end)
 
+  -- Sums by name of /proc/softirqs or /proc/interrupts: { ["NET_RX:"] = 12, ["36:"] = 5 }.
+  local function interrupts_of(text)
+    local sums = {}
+    for name, numbers in text:gmatch "\n *([%w_]+:)([%d ]*)" do
+      sums[name] = 0
+      for n in numbers:gmatch "%d+" do sums[name] = sums[name] + n end
+    end
+    return sums
+  end
+
+  -- Runs the script while COMMAND runs. Checks its counts of these interrupts against the kernel's: not below those
+  -- that the command sees, not above those around the run.
+  local function check_interrupts(script, file, command, named)
+    local before = interrupts_of(run.slurp(file))
+    local inner = run.tempdir()
+    local out = busy_output_of({ "-j", script }, ("cat %s > %s/1; %s; cat %s > %s/2"):format(file, inner, command,
+      file, inner))
+    local first, last = interrupts_of(run.slurp(inner .. "/1")), interrupts_of(run.slurp(inner .. "/2"))
+    local after, enough = interrupts_of(run.slurp(file)), nil
+    run.remove(inner)
+    for line in out:gmatch "[^\n]+" do
+      local name, n = named(line), tonumber(line:match '"count":(%d+)')
+      if name and first[name] then
+        assert.is_true(n <= after[name] - before[name], line)
+        if last[name] > first[name] and enough ~= false then enough = n >= last[name] - first[name] end
+      end
+    end
+    return enough or false
+  end
+
+  on("counts the soft interrupts of packets as the kernel does", true, function()
+    meets({ "every packet" }, 100, function(times)
+      local send = ("%s/acts packet %d"):format(dir, times)
+      return { ["every packet"] = check_interrupts("softirqs", "/proc/softirqs", send,
+        function(line) return line:find('"NET_RX"', 1, true) and "NET_RX:" end) }
+    end)
+  end)
+
   local function disk_of(path)
     return run.capture(("df --output=source %s | tail -1"):format(path)):match "^/dev/(%S+)"
   end
@@ -256,6 +350,11 @@ describe("a script of latencies", function()
       local out, bytes = while_written(times, "biosnoop"), 0
       for n in out:gmatch "\n[%d.]+ +dd +%d+ +%S+ +%u*W%u* +%d+ +(%d+) +[%d.]+%f[\n]" do bytes = bytes + n end
       return { ["four writes"] = bytes >= 4 << 16 }
+    end)
+    meets({ "an interrupt of each write" }, 4, function(times)
+      local write = ("dd if=/dev/zero of=%s/x bs=64k count=%d oflag=direct status=none"):format(dir, times)
+      return { ["an interrupt of each write"] = check_interrupts("hardirqs", "/proc/interrupts", write,
+        function(line) return line:match '"handler":"(%d+:)' end) }
     end)
     meets({ "a write" }, 4, function(times)
       local told = while_written(times, "-j", "biolatency"):match '"count":(%d+),"max"'
@@ -274,6 +373,73 @@ describe("killsnoop", function()
     assert.matches("^sh +SIGKILL +%d+ ", lines[4])
     assert.equal(4, #lines)
   end)
+end)
+
+describe("locks", function()
+  on("counts the waits for a mutex as perf lock contention does in the same recording", true, function()
+    if not readable "/sys/kernel/tracing/events/lock/contention_begin/id" then
+      return pending "this kernel has no lock:contention_begin (Linux 5.19)"
+    end
+    local path = dir .. "/locks.data"
+    if run({ "perf", "lock", "record", "-o", path, dir .. "/acts", "call", "1" }).code ~= 0 then
+      return pending "no perf lock here"
+    end
+    meets({ "waits for a mutex" }, 1, function(times)
+      assert.equal(0, run({ "perf", "lock", "record", "-o", path, dir .. "/acts", "share", tostring(times) }).code)
+      local theirs, ours, callers = {}, {}, {}
+      -- contended, total, longest and mean wait with their units, type, caller
+      local r = run { "perf", "lock", "contention", "-i", path, "-E", "100000" }
+      for number, kind in (r.out .. r.err):gmatch "\n +(%d+) +[%d.]+ %l+ +[%d.]+ %l+ +[%d.]+ %l+ +(%S+) +%S" do
+        theirs[kind] = (theirs[kind] or 0) + number
+      end
+      for line in perfl("-j", "-i", path, "locks").out:gmatch "[^\n]+" do
+        local row = json.decode(line)
+        local kind, caller = row.lock:match "^(%S+) (.+)$"
+        ours[kind] = (ours[kind] or 0) + row.value.count
+        if kind == "mutex" then callers[caller] = true end
+      end
+      assert.same(theirs, ours)
+      return { ["waits for a mutex"] = (ours.mutex or 0) >= 1 and callers.fdget_pos or callers.__fdget_pos }
+    end)
+  end)
+end)
+
+describe("a script that prints paths", function()
+  -- { "PATH RESULT", … } of strace's lines for these calls, without those that have a descriptor.
+  local function calls_of_strace(calls)
+    local file = dir .. "/calls"
+    local r = run { "strace", "-qq", "-s", "4096", "-o", file, "-e", "trace=" .. calls, dir .. "/acts", "look", "3" }
+    assert.equal(0, r.code, r.err)
+    local list = {}
+    for line in run.slurp(file):gmatch "[^\n]+" do
+      local path, number, name = line:match '^%l+%d*%([^"]*"([^"]*)".*%) += (-?%d+) ?(%u*)'
+      if path and not line:find "AT_EMPTY_PATH" then
+        list[#list + 1] = path .. " " .. (name ~= "" and name or number)
+      end
+    end
+    return list
+  end
+
+  local function check(script, calls, least)
+    on(("%s prints each call that strace sees, with its result"):format(script), true, function()
+      if not run.have "strace" then return pending "no strace here" end
+      local expected, list, named = calls_of_strace(calls), {}, 0
+      for result, path in output_of({ script }, "look", 3):gmatch "\n *[%d.]+ +%d+ acts +(%S+) +(%S+)%f[\n]" do
+        -- Without a path: of the dynamic linker, where the paths come from libc.
+        local is_known = not path:find "^0x"
+        list[#list + 1] = (is_known and path or (expected[#list + 1] or ""):match "^%S*") .. " " .. result
+        if is_known then named = named + 1 end
+      end
+      assert.same(expected, list)
+      assert.is_true(named >= least, named .. " have a path")
+      local failed = output_of({ script, "-x" }, "look", 3)
+      assert.is_true(count(failed, "ENOENT +pev%-[012]\n") >= 3, failed)
+      assert.equal(count(failed, "\n"), 1 + count(failed, " E%u+ "))
+    end)
+  end
+
+  check("opensnoop", "openat,?openat2,?open,?creat", 9)
+  check("statsnoop", "?statx,?newfstatat,?stat,?lstat,statfs", 12)
 end)
 
 describe("cswlog", function()

@@ -69,6 +69,8 @@ describe("a script called by name:", function()
     softirqs = { "--per-cpu" },
     funclatency = { "FUNCTION", "--per FIELD", "--unit UNIT" },
     killsnoop = { "--signal N", "--failed" },
+    opensnoop = { "--failed" },
+    statsnoop = { "--failed" },
     cswlog = {},
     execsnoop = { "--ends" },
     procmon = { "KIND" },

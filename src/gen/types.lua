@@ -236,6 +236,7 @@ tool.print_histogram(title: string, unit: string, value: table)
 tool.print_durations(took: perfev.Aggregator, column: string, name: function, top: integer?)
 tool.duration_adder(hist: perfev.Aggregator, opt: table): perfev.AddDuration
 tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?
+tool.print_path_calls(opt: table)
 tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
 tool.print_function(who: string, name: string, count: any, periods: any, opt: table)
 tool.print_stat(who: string, opt: table)
