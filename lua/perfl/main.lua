@@ -354,8 +354,9 @@ end
 
 -- -> exit status: 1 if an event is not available
 local function print_plan(s)
-  local lines, sound = s:plan()
-  for _, line in ipairs(lines) do io.write(escape(line), "\n") end
+  local is_json = run.opts.json
+  local lines, sound = s:plan(is_json and "json" or nil)
+  for _, line in ipairs(lines) do io.write(is_json and line or escape(line), "\n") end
   return sound and 0 or FAILED
 end
 

@@ -4,6 +4,7 @@
 local args = require "perfev.tool.args"
 local options = require "perfl.command_line"
 local report = require "perfl.message"
+local json = require "spec.support.json"
 local run = require "spec.support.run"
 
 local function words(line)
@@ -1016,6 +1017,26 @@ describe("perfl", function()
     assert.is_nil(r.err:find("records", 1, true))
     r = perfl { "--dry-run", "-a", "-C", "0", "-e", "event { 'cpu-clock', sample = print }", "--", "true" }
     assert.matches("^target: all tasks on cpus 0\n", r.out)
+  end)
+
+  it("prints a plan as JSON, an object for each declaration", function()
+    local text = "event { '{cpu-clock,page-faults}', freq = 99, sample = print } event { 'no:such', optional = true, "
+      .. "comm = print }"
+    local r = perfl { "--dry-run", "-j", "-a", "-C", "0", "-e", text }
+    assert.equal(0, r.code, r.err)
+    local objects = {}
+    for line in r.out:gmatch "[^\n]+" do objects[#objects + 1] = json.decode(line) end
+    assert.same({ target = "all tasks on cpus 0" }, objects[1])
+    local group = objects[2]
+    assert.same({ "sample" }, group.callbacks)
+    assert.same({ "cpu-clock", "page-faults" }, { group.opens[1].event, group.opens[2].event })
+    assert.equal("{cpu-clock,page-faults}", group.opens[2].group)
+    assert.same({ 1, 2, 99 }, { group.opens[2].attr.type, group.opens[2].attr.config, group.opens[2].attr.sample_freq })
+    assert.is_nil(group.missing)
+    assert.equal("no:such", objects[3].event)
+    contains(objects[3].missing, "no such event")
+    assert.is_nil(objects[3].opens)
+    assert.equal(3, #objects)
   end)
 
   it("exits with 1 after a plan that cannot be carried out", function()

@@ -182,7 +182,7 @@ s:totals(): perfev.Totals
 s:task(tid: integer): perfev.Task?
 s:configure(options: perfev.SessionOptions)
 s:declared(): integer
-s:plan(): string[]
+s:plan(how: "json"|nil): string[], boolean
 sim.new(options: perfev.SimOptions?): perfev.Kernel
 k:with(f: function, ...: any): any ...
 k:install()

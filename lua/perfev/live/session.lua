@@ -448,8 +448,9 @@ function Session:_progress()
 end
 
 --- Returns the events that start() would open, as lines of text, and true if all required ones exist. Opens nothing.
-function Session:plan()
-  return session_plan.describe(self)
+-- @tparam ?string how  "json": each line is a JSON object
+function Session:plan(how)
+  return session_plan.describe(self, how)
 end
 
 guard_methods(Session, Session, "session", "s", [[event span counter group clone every after begin done signal start run

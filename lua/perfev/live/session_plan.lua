@@ -2,6 +2,7 @@
 
 local event = require "perfev.event.declaration"
 local options = require "perfev.base.options"
+local json = require "perfev.base.json"
 local processes = require "perfev.event.processes"
 
 local M = {}
@@ -40,9 +41,35 @@ local function add_unit(lines, ev, unit, alone)
   end
 end
 
+-- The lines of attr:dump() as a table; a value that is not a number is its text.
+local function attr_fields(attr)
+  local fields = {}
+  for name, value in attr:dump():gmatch "[ \t]*(%S+)[ \t]+([^\n]+)" do
+    fields[name] = math.tointeger(tonumber(value)) or value
+  end
+  return fields
+end
+
+-- What one declaration opens, as a table for JSON.
+local function event_object(ev, planned, why, condition, callbacks)
+  local object = { event = ev.name, missing = why, filter = planned and ev.decl.spec.filter, where = condition,
+    callbacks = callbacks[1] and callbacks, opens = {} }
+  for _, unit in ipairs(planned or {}) do
+    for _, built in ipairs(unit) do
+      table.insert(object.opens, { event = built.name, group = unit.grouped and unit.name or nil,
+        attr = attr_fields(built.attr), cpus = built.found.is_uncore and built.cpus or nil })
+    end
+  end
+  if not object.opens[1] then object.opens = nil end
+  return object
+end
+
 --- Returns the events that start() would open, as lines of text, and true if all required ones exist. Opens nothing.
-function M.describe(session)
+-- @tparam session session
+-- @tparam ?string how  "json": the lines are JSON objects, one with the target, then one for each declaration
+function M.describe(session, how)
   local lines, sound = { "target: " .. target_text(session.opts) }, true
+  local objects = { json.encode { target = target_text(session.opts) } }
   for _, ev in ipairs(session.events) do
     -- The events of a recording need not exist on this machine.
     local there, why = nil, "as it was recorded"
@@ -64,9 +91,16 @@ function M.describe(session)
     for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end
     table.sort(names)
     if #names > 0 then lines[#lines + 1] = "  callbacks  " .. table.concat(names, " ") end
+    if how == "json" then
+      local missing = not (there or session.opts.input) and why or nil
+      objects[#objects + 1] = json.encode(event_object(ev, there and planned, missing, condition, names))
+    end
   end
-  for _, c in ipairs(session.counters) do lines[#lines + 1] = tostring(c) end
-  return lines, sound
+  for _, c in ipairs(session.counters) do
+    lines[#lines + 1] = tostring(c)
+    objects[#objects + 1] = json.encode { counter = tostring(c) }
+  end
+  return how == "json" and objects or lines, sound
 end
 
 return M
