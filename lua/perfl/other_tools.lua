@@ -19,7 +19,7 @@ M.tools = {
   ftrace = "perfl trace PROBE, perfl funclatency FUNCTION",
   help = "perfl --help, perfl NAME --help, man perfl", version = "perfl --version",
   kmem = "perfl -a profile -e kmem:kmalloc -F 0",
-  lock = "perfl -a latency lock:contention_begin lock:contention_end",
+  lock = "perfl -a locks",
   probe = "perfl trace PROBE ARG..., which makes the probe and removes it",
   sched = "perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)",
   script = "perfl dump FILE, or perfl SCRIPT -i FILE (perfl skeleton begins one)",

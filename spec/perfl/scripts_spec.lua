@@ -67,6 +67,7 @@ describe("a script called by name:", function()
     biolatency = { "--disks", "--flags", "--queued", "--unit UNIT" },
     biosnoop = { "--queued" },
     softirqs = { "--per-cpu" },
+    locks = { "--top N" },
     funclatency = { "FUNCTION", "--per FIELD", "--unit UNIT" },
     killsnoop = { "--signal N", "--failed" },
     opensnoop = { "--failed" },

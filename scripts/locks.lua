@@ -1,0 +1,61 @@
+-- locks: shows how long tasks wait for locks of the kernel, by kind and caller.
+-- perfl -a -d 5s locks
+-- perfl locks --top 10 -- make
+
+local perfev = require "perfev"
+local tool = require "perfev.tool"
+
+local opt = perfev.args {
+  summary = "show how long tasks wait for locks of the kernel, by kind and caller",
+  { "-T --top", type = "integer", metavar = "N", help = "print only the N with the most time" },
+  epilog = "The caller is the first function that is not part of a lock. :R: readers; :W: writers.",
+}
+
+-- LCB_F_* of include/trace/events/lock.h; the names are perf's.
+local SPIN, READ, WRITE, RT, PERCPU, MUTEX = 1, 2, 4, 8, 16, 32
+
+local function kind_of(flags)
+  local side = flags & READ ~= 0 and ":R" or flags & WRITE ~= 0 and ":W" or ""
+  if flags & MUTEX ~= 0 then return "mutex" end
+  if flags & PERCPU ~= 0 then return "pcpu-sem" .. side end
+  if flags & RT ~= 0 then return side == "" and "rt-mutex" or "rwlock-rt" .. side end
+  if flags & SPIN ~= 0 then return side == "" and "spinlock" or "rwlock" .. side end
+  return side == "" and "semaphore" or "rwsem" .. side
+end
+
+local lock_functions = { "spin_.*lock", "read_lock", "write_lock", "slowpath", "mutex_", "rwsem_", "^_*down_",
+  "^_*down$", "rq_lock", "rtlock", "percpu_.*_wait", "^_*schedule" }
+
+local function caller_of(stack)
+  for _, frame in ipairs(stack:frames()) do
+    local is_lock = not frame.symbol
+    for _, pattern in ipairs(lock_functions) do is_lock = is_lock or frame.symbol:find(pattern) end
+    if not is_lock then return frame.symbol end
+  end
+  return "[unknown]"
+end
+
+local took = perfev.quantile { by = { "kind", "caller" }, unit = "ns", max_keys = 1 << 16 }
+local waits = {} -- by thread and lock: a mutex begins twice if spinning fails, and the first begin counts
+
+-- Idle tasks are one thread on each CPU; a task can wait for a second lock in an interrupt.
+local function key_of(tid, cpu, lock) return ("%d %x"):format(tid ~= 0 and tid or -1 - cpu, lock) end
+
+perfev.event { "lock:contention_begin", callchain = true, exclude_callchain_user = true,
+  fields = { "tid", "cpu", "args.lock_addr", "time", "args.flags", "stack" },
+  sample = function(tid, cpu, lock, time, flags, stack)
+    local key = key_of(tid, cpu, lock)
+    waits[key] = waits[key] or { time = time, flags = flags, stack = stack }
+  end }
+
+perfev.event { "lock:contention_end", fields = { "tid", "cpu", "args.lock_addr", "time" },
+  sample = function(tid, cpu, lock, time)
+    local key = key_of(tid, cpu, lock)
+    local wait = waits[key]
+    waits[key] = nil
+    if wait then took:add(time - wait.time, kind_of(wait.flags), caller_of(wait.stack)) end
+  end }
+
+perfev.done(function()
+  tool.print_durations(took, "lock", function(row) return row.kind .. " " .. row.caller end, opt.top)
+end)
