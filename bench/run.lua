@@ -426,7 +426,7 @@ for _, path in ipairs(files()) do
 end
 summarise(parts)
 say("")
-say("all of it took %d s, and then the profiles", os.time() - began)
+say("this took %d s, without the profiles", os.time() - began)
 for _, part in ipairs(parts) do explain_part(part) end
 
 if #wanted == 0 then

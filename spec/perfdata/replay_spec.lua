@@ -589,7 +589,7 @@ describe("a session with an input", function()
     local seen, said = stacks_of({ "cpu-clock", callchain = true, exclude_callchain_user = true },
       { "cpu-clock", callchain = true })
     assert.same({ "1: 11 12 21 22", "2: 11 12 21 22" }, seen)
-    assert.equal("cpu-clock: another event of it wants other frames: both get all of them", said[1])
+    assert.equal("cpu-clock: two declarations exclude different frames: both get all frames", said[1])
   end)
 
   it("uses the sample's address as a stack without call chains, and reports it", function()
@@ -719,7 +719,7 @@ describe("a session with an input", function()
     assert.is_true(s:run())
     assert.equal(14, s:totals().malformed)
     assert.same({ 11, 1 + 4 }, { #told[0], #told[1] }) -- the first with -v says how the recording is read
-    assert.matches(": there is more of this: %-v tells all of it$", told[0][11])
+    assert.matches(": more such messages follow: %-v prints them$", told[0][11])
   end)
 
   it("has no targets, and no counters", function()
@@ -1049,7 +1049,7 @@ describe("perfl -i", function()
       return (r.out:gsub("\r\n", "\n"))
     end
 
-    local LINE = "\r%d+%% of %d+ KiB, [%d,]+ records/s, %d+ s left\27%[K"
+    local LINE = "\r%d+%% of [%d.]+ KiB, [%d,]+ records/s, %d+ s left\27%[K"
 
     it("in one line that is redrawn, and wiped before other output", function()
       local text = on_terminal ""
@@ -1064,7 +1064,7 @@ describe("perfl -i", function()
       local b = build { samples = 6000 }
       local path = spill(b:pipe { [EVENT_DESC] = b:event_desc() })
       local text = on_terminal("", "cat " .. path .. " |")
-      assert.is_truthy(text:find("\r%d+ KiB, [%d,]+ records/s\27%[K"), text)
+      assert.is_truthy(text:find("\r[%d.]+ KiB, [%d,]+ records/s\27%[K"), text)
       assert.is_falsy(text:find("left", 1, true))
     end)
 
@@ -1097,6 +1097,6 @@ describe("perfl -i", function()
     assert.matches("^target: the recording x\nevent faults", r.out)
     assert.equal(0, r.code)
     r = run { run.perfl, "-i", "x", "-C", "1,2", "--to", "50%", "--dry-run", "-e", CHUNK }
-    assert.matches("^target: the recording x, of it cpus 1,2, to 50%%\n", r.out)
+    assert.matches("^target: the recording x, only cpus 1,2, to 50%%\n", r.out)
   end)
 end)

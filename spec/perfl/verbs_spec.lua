@@ -300,7 +300,7 @@ describe("perfl record", function()
 
   it("reports contradictory and invalid options, with the cause and a remedy", function()
     assert.equal("perfl: -F and -c cannot be combined\n  -F samples by time, -c by a number of events\n"
-      .. "  try: one of them\n",
+      .. "  try: -F or -c\n",
       refused("-F", "99", "-c", "5"))
     assert.equal("perfl: compression level '40': expected 1 to 22\n  try: perfl record --help\n",
       refused("--compression-level", "40"))

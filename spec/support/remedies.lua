@@ -169,8 +169,8 @@ rows["Names"] = {
   end),
   ["a callback that is not a function"] = instead("sample must be a function",
     open_events("vm", { clock, sample = nothing })),
-  ["period and frequency at once"] = each(instead("one of them",
-    open_events("vm", { clock, period = 1000 })), instead("one of them", open_events("vm", { clock, freq = 99 }))),
+  ["period and frequency at once"] = each(instead("period or freq",
+    open_events("vm", { clock, period = 1000 })), instead("period or freq", open_events("vm", { clock, freq = 99 }))),
   ["an option of a session misspelt"] = near(function(name) return open_events("vm", { clock }, { [name] = "1s" }) end),
   ["an unknown clock"] = take("clock must be one of ([%w_, ]+), not", function(names)
     return on_kernel("vm", function()
@@ -369,7 +369,7 @@ rows["Breakpoints"] = {
     return open_named(("mem:0x1000/%s:w"):format(sizes:match "%d$"))
   end),
   ["more than there are"] = instead("fewer breakpoints", watching {}),
-  ["a length that the processor lacks"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
+  ["a length that the processor lacks"] = take("try: take 1, 2, (4) or 8", function(len)
     return watching { bp_len = tonumber(len) }
   end),
   ["not aligned to its length"] = take("try: take (0x%x+)", function(at)
@@ -389,7 +389,7 @@ local function with(fields, opts)
 end
 
 rows["Conflicting options"] = {
-  ["two forms of one value"] = instead("take one of them", with { sample_type = { "weight" } }),
+  ["two forms of one value"] = instead("take weight or weight_struct", with { sample_type = { "weight" } }),
   ["a branch stack of no kind of branch"] = take("such as (%l+)", function(kind)
     return open_events("amd", { type = 4, config = 60, sample_period = 1000, sample_type = { "branch_stack" },
       branch_sample_type = { kind } })
@@ -404,8 +404,8 @@ rows["Conflicting options"] = {
   ["inherit_thread without inherit"] = take("set (%l+) too", function(flag)
     return with { inherit_thread = true, [flag] = true }
   end),
-  ["off at exec and on at exec"] = each(instead("take one of them", with { remove_on_exec = true }),
-    instead("take one of them", with { enable_on_exec = true })),
+  ["off at exec and on at exec"] = each(instead("set remove_on_exec or enable_on_exec", with { remove_on_exec = true }),
+    instead("set remove_on_exec or enable_on_exec", with { enable_on_exec = true })),
   ["sigtrap that would outlive exec"] = take("set ([%l_]+) too", function(flag)
     return with { sigtrap = true, inherit = false, [flag] = true }
   end),
@@ -486,8 +486,8 @@ rows["Processes, users, cgroups"] = {
   ["a cgroup on no CPU"] = instead("CPU by CPU", open_events("vm", { clock }, { cgroup = "system.slice", cpus = "0" },
     ways.add_cgroups)),
   ["a cgroup and a process at once"] = each(
-    instead("without one of them", open_events("vm", { clock }, { cgroup = "system.slice" }, ways.add_cgroups)),
-    instead("without one of them", open_events("vm", { clock }, { pid = 42 }))),
+    instead("cgroup or pid", open_events("vm", { clock }, { cgroup = "system.slice" }, ways.add_cgroups)),
+    instead("cgroup or pid", open_events("vm", { clock }, { pid = 42 }))),
   ["a missing command"] = instead("or its full path", open_events("vm", { clock },
     { command = { "/bin/true" } })),
   ["a command that cannot be executed"] = done("try: chmod %+x", function()
@@ -529,8 +529,8 @@ rows["Recordings"] = {
     replaying { input = "perf.data", from = "25%", to = "75%" }),
   ["recording a recording"] = instead("without record", replaying { input = "perf.data" }),
   ["recording an overwritten ring"] = each(
-    instead("without one of them", open_events("vm", { clock }, { tid = TASK, overwrite = true })),
-    instead("without one of them", open_events("vm", { clock }, { tid = TASK, record = "perf.data" }))),
+    instead("record or overwrite", open_events("vm", { clock }, { tid = TASK, overwrite = true })),
+    instead("record or overwrite", open_events("vm", { clock }, { tid = TASK, record = "perf.data" }))),
   ["compressing no recording"] = take("try: (record) = FILE", function(option)
     return open_events("vm", { clock }, { tid = TASK, compress = true, [option] = "perf.data" })
   end),

@@ -106,16 +106,11 @@ end
 ]]
 
 describe("the table of make bench", function()
-  local function write(path, text)
-    local file <close> = assert(io.open(path, "w"))
-    file:write(text)
-  end
-
   -- A checkout whose perfl prints its first argument plus a number; it has threads, or refuses further arguments.
   local function build(name, more, on_options)
     local checkout = dir .. "/" .. name
     assert(os.execute(("mkdir -p %s/build/bench"):format(checkout)))
-    write(checkout .. "/build/perfl", ("#!/bin/sh\n%s\necho $(($1 + %d))\n"):format(on_options, more))
+    run.write_file(checkout .. "/build/perfl", ("#!/bin/sh\n%s\necho $(($1 + %d))\n"):format(on_options, more))
     assert(os.execute(("chmod +x %s/build/perfl"):format(checkout)))
     return checkout
   end
@@ -131,7 +126,7 @@ describe("the table of make bench", function()
     local new, old = build("new", 0, "[ $1 = --help ] && echo '  --jobs N  use N threads' && exit"),
       build("old", 5, "[ $# -gt 1 ] && exit 1")
     assert(os.execute(("cc -o %s/build/bench/cost bench/cost.c"):format(new)))
-    write(dir .. "/rows.lua", ROWS)
+    run.write_file(dir .. "/rows.lua", ROWS)
     local r = run { "lua5.4", "bench/run.lua", new .. "/build", "1", "1", old, dir .. "/rows.lua" }
     assert.same({ 0, "" }, { r.code, r.err })
     assert.same({

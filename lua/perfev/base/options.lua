@@ -144,7 +144,7 @@ local conflicts = {
   { "jobs", without = "input", "only a recording is read on threads", "input = FILE" },
   { "record", with = "input", "it is recorded already", "without record" },
   { "record", with = "overwrite", "a recording needs every record, and overwritten ones are read by snapshots alone",
-    "without one of them" },
+    "record or overwrite" },
   { "compress", without = "record", "it requires a recording", "record = FILE" },
   { "switch_output", without = "record", "it requires a recording", "record = FILE" },
   { "switch_max_files", without = "switch_output", "a single file is not switched", "switch_output = \"100M\"" },
@@ -157,10 +157,10 @@ for _, name in ipairs { "uid", "cgroup", "command", "all_cpus", "buffer", "reade
 end
 for _, name in ipairs { "pid", "tid", "uid", "cgroup" } do
   conflicts[#conflicts + 1] = { "all_cpus", with = name, "all_cpus watches every process, the other some",
-                                "without one of them" }
+                                "all_cpus or " .. name }
 end
 for _, name in ipairs { "pid", "tid", "uid", "comm" } do
-  conflicts[#conflicts + 1] = { "cgroup", with = name, "a cgroup is a target by itself", "without one of them" }
+  conflicts[#conflicts + 1] = { "cgroup", with = name, "a cgroup is a target by itself", "cgroup or " .. name }
 end
 
 local function in_conflict(what, cause, remedy)

@@ -139,7 +139,7 @@ local function conflict_of(spec)
   end
   if spec.period ~= nil and type(spec.freq) == "number" then
     return "event: period and freq at once\n  samples are taken by a number of events, or at a frequency"
-      .. "\n  try: one of them"
+      .. "\n  try: period or freq"
   end
   for i = 1, #spec > 1 and #spec or 0 do
     if spec[i]:find("|", 1, true) then

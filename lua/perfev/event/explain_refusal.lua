@@ -105,7 +105,7 @@ end
 
 local function seccomp()
   return "a seccomp filter is in force, as in a container, and refuses perf_event_open",
-    "allow perf_event_open in the container's seccomp profile, or run outside of it"
+    "allow perf_event_open in the container's seccomp profile, or run outside the container"
 end
 
 local function confidential()

@@ -147,7 +147,7 @@ local function report_target(session)
   end
   local is_logged = session.opts.log and not session.opts.cgroup and options.is_cpu_wide(session.opts)
   if not is_logged or pidns.is_initial() ~= false then return end
-  session:_log(0, "in a pid namespace, as in a container, tasks outside of it have pid 0, which is the idle task; "
+  session:_log(0, "in a pid namespace, as in a container, tasks outside it have pid 0, which is the idle task; "
     .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
 end
 

@@ -11,7 +11,7 @@ local function target_text(opts)
   if opts.input then
     local wanted = require("perfev.perfdata.replay_filter").describe(opts)
     return "the recording " .. (opts.input == "-" and "on standard input" or opts.input)
-      .. (wanted ~= "" and ", of it " or "") .. wanted
+      .. (wanted ~= "" and ", only " or "") .. wanted
   end
   if opts.cgroup then
     return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")

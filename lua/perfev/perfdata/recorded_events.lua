@@ -25,9 +25,10 @@ local NOTES_MAX = 10
 local function logger(session, shown)
   local nr = 0
   return function(level, text)
+    if level > 0 then return session:_log(level, ("%s: %s"):format(shown, text)) end
     nr = nr + 1
-    session:_log(nr > NOTES_MAX and 1 or level, ("%s: %s"):format(shown, text))
-    if nr == NOTES_MAX + 1 then session:_log(0, shown .. ": there is more of this: -v tells all of it") end
+    session:_log(nr > NOTES_MAX and 1 or 0, ("%s: %s"):format(shown, text))
+    if nr == NOTES_MAX + 1 then session:_log(0, shown .. ": more such messages follow: -v prints them") end
   end
 end
 
@@ -272,7 +273,7 @@ local function shape_stacks(self, decl, one)
   local form = { no_user = spec.exclude_callchain_user, no_kernel = spec.exclude_callchain_kernel }
   local other = self.forms[recorded]
   if other and (other.no_user ~= form.no_user or other.no_kernel ~= form.no_kernel) then
-    self.session:_log(0, ("%s: another event of it wants other frames: both get all of them"):format(decl.name))
+    self.session:_log(0, ("%s: two declarations exclude different frames: both get all frames"):format(decl.name))
     form = {}
   end
   self.forms[recorded] = form

@@ -87,7 +87,7 @@ end
 
 local function check_options(opts, command)
   if opts.freq and opts.period then
-    return "-F and -c cannot be combined\n-F samples by time, -c by a number of events\ntry: one of them"
+    return "-F and -c cannot be combined\n-F samples by time, -c by a number of events\ntry: -F or -c"
   end
   if opts.call_graph and opts.call_graph.bytes then
     local known, why = resolve.call_graph("dwarf", opts.call_graph.bytes)
