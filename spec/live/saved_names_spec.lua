@@ -75,6 +75,18 @@ for _, kind in ipairs {
   end)
 end
 
+it("a profile of a program that was stripped has the names of its table and those of the recording", function()
+  requires("perf", "root", "cc")
+  -- .dynsym keeps outer(), and neither inner() nor second().
+  build("static " .. SOURCE:gsub("^(.-\n)", "%1static %1"):gsub("inner", "second", 1)
+    :gsub("inner%(n%) %+ 1", "inner(n) + second(n)"), "-rdynamic")
+  perfl "record -e cpu-clock:u -F 2000 -g -o t.data -- ./work"
+  local wanted = perfl("-q -i t.data profile -f folded").out
+  for _, name in ipairs { "inner", "second" } do assert.matches("main;outer;" .. name .. " %d+\n", wanted) end
+  sh "strip work"
+  assert.equal(wanted, perfl("-q -i t.data profile -f folded").out)
+end)
+
 describe("perfl record --no-names", function()
   it("keeps none: the frames of a program that is gone have no names", function()
     requires("perf", "root", "cc")
@@ -86,10 +98,12 @@ describe("perfl record --no-names", function()
   end)
 end)
 
--- perf report prints equal rows in any order.
+-- perf report prints equal rows in any order, and a tip at random.
 local function sorted(text)
   local lines = {}
-  for line in text:gsub("named%.data", "plain.data"):gmatch "[^\n]+" do lines[#lines + 1] = line end
+  for line in text:gsub("named%.data", "plain.data"):gmatch "[^\n]+" do
+    if not line:find "^# %(Tip: " then lines[#lines + 1] = line end
+  end
   table.sort(lines)
   return lines
 end

@@ -211,7 +211,9 @@ local function load_file(self, raw, id, kept)
   local symbols, place = files.open(symtab, self, raw, id, note, kept)
   if not symbols then return place and GONE or NONE end
   local facts = symbols:facts()
-  local file = { symbols = symbols, place = place, names = {}, has_all = facts.symtab }
+  local file = { symbols = symbols, place = place, names = {} }
+  -- A file that was stripped has fewer names than the recording keeps.
+  if has_names and not facts.symtab then symbols:set_partial() end
   if not facts.symtab then
     local added, debug = files.find_debug(symtab, facts, place, make_logger(self), function(image)
       return symbols:add(image)
@@ -463,8 +465,7 @@ local function name_user(self, frame, raw)
   end
   if file.is_vdso then return nil, true end
   if M._lines then return address and find_lines(self, file, call), true end
-  -- A file that was stripped has fewer names than the recording keeps.
-  return nil, true, (not own or file.has_all) and file.symbols or nil
+  return nil, true, file.symbols
 end
 
 -- The header is read when the first name is needed: in a pipe it arrives between records.

@@ -26,7 +26,10 @@ local function read_vmlinux(bytes, id)
   local found = functions:facts().build_id
   if id and found and hex.of(found) ~= id then return nil, "its build-id differs from the recorded kernel's" end
   return {
-    find = function(_, address) return functions:find(address) end,
+    find = function(_, address)
+      local name, start = functions:find(address)
+      return name, start
+    end,
     address = function(_, name)
       local symbol = names:symbol(name)
       return symbol and symbol.value

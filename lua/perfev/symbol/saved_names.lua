@@ -13,7 +13,14 @@ Saved.__index = Saved
 -- Samples, and the records from which the reader knows which file is mapped where.
 local needed = { "sample", "mmap", "mmap2", "comm", "fork", "exit", "ksymbol" }
 
-local function key_of_file(path, id) return (":file %s %s"):format(id or "-", path):gsub("%c", "?") end
+local file_keys = setmetatable({}, { __mode = "v" }) -- path -> build-id -> key of the file
+
+local function key_of_file(path, id)
+  local of = file_keys[path] or {}
+  file_keys[path], id = of, id or "-"
+  of[id] = of[id] or (":file %s %s"):format(id, path):gsub("%c", "?")
+  return of[id]
+end
 
 local function key_of_memory(pid) return (":memory %d "):format(pid) end
 
@@ -153,8 +160,9 @@ function Saved:has_kernel() return self.blocks[":kernel"] ~= nil end
 function Saved:kernel(raw)
   local text, start = find_frame(find_map(self, ":kernel"), raw.ip, raw.returns, false)
   if not text then return nil end
-  local name, module = text:match("^([^\t]*)\t?(.*)$")
-  return name, start, module ~= "" and module or nil
+  local tab = text:find("\t", 1, true)
+  if not tab then return text, start end
+  return text:sub(1, tab - 1), start, text:sub(tab + 1)
 end
 
 --- Parses a text of `collect`.

@@ -232,7 +232,7 @@ static bool find_function(const struct namer *namer, const struct pev_frame *fra
 		function->name = place.name;
 		function->start = place.start;
 	}
-	return true;
+	return function->name || !symbols->is_partial;
 }
 
 static bool is_printable(const char *text)

@@ -66,6 +66,13 @@ static int l_add(lua_State *L)
 	return 1;
 }
 
+/* t:set_partial(): others may have names that the table lacks */
+static int l_set_partial(lua_State *L)
+{
+	check_any(L)->is_partial = true;
+	return 0;
+}
+
 /* t:address(offset) -> the linker's address of that byte of the file, or nil */
 static int l_address(lua_State *L)
 {
@@ -301,6 +308,7 @@ static const luaL_Reg methods[] = {
 	{ "supply", l_supply },
 	{ "lines", l_lines },
 	{ "facts", l_facts },
+	{ "set_partial", l_set_partial },
 	{ "close", l_close },
 	{ "__close", l_close },
 	{ NULL, NULL },

@@ -18,4 +18,5 @@ struct l_symtab {
 	bool (*find_frame)(const struct pev_symtab *table, uint64_t offset, bool returns,
 			   bool unwound, struct pev_symtab_place *place);
 	char *(*demangle)(const char *name); /* pev_demangle() */
+	bool is_partial; /* the Lua module may find names that the table lacks */
 };
