@@ -31,9 +31,13 @@ return function(bench)
   end
   local function minimal(pages, words) return ("%s/live %d %s"):format(bench.dir, pages, words) end
   local function in_shell(command) return "sh -c " .. bench.quote(command) end
-  local function perf_record(pages, to, tasks, event)
-    return ("perf record -q -B %s -e %s -c 1 -o %s -- %s"):format(pages and "-m " .. pages or "", event or EVENT, to,
-      load(tasks))
+  -- -B: without a second look at the recording, for build-ids. perfl's --no-names has the same effect for names.
+  local function perf_record(pages, to, tasks, event, words)
+    return ("perf record -q %s %s -e %s -c 1 -o %s -- %s"):format(words or "-B", pages and "-m " .. pages or "",
+      event or EVENT, to, load(tasks))
+  end
+  local function perfl_record(words)
+    return ("%s record -q %s -m 8M -e %s -c 1 -o %s -- %s"):format(bench.program, words, EVENT, tmp, load())
   end
   -- How many records of this many tasks are lost, with rings of this size or the default size.
   local function lost(title, pages, size, tasks, base, goal)
@@ -71,12 +75,17 @@ return function(bench)
         { "perfl tpoint", ("%s -q -m 8M tpoint %s -- %s"):format(bench.program, EVENT, load()), goal = 0.167 },
       } },
     { title = ("Live recording of %d system calls to memory, 2048 pages"):format(nr),
-      unit = "recorder's CPU, s a million", base = "perf record", per = nr / 1e6, scale = 1,
+      unit = "recorder's CPU, s a million", base = "perf record -B", per = nr / 1e6, scale = 1,
       load = used, rows = {
         { "minimal C: write", minimal(2048, tmp .. " -- " .. load()), expect = all },
-        { "perfl record", ("%s record -q -m 8M -e %s -c 1 -o %s -- %s"):format(bench.program, EVENT, tmp, load()),
-          goal = 0.5 },
-        { "perf record", perf_record(2048, tmp), missing = perf },
+        { "perfl record --no-names", perfl_record "--no-names", goal = 0.5, option = "--no-names",
+          missing = bench.lacks "--no-names" },
+        { "perf record -B", perf_record(2048, tmp), missing = perf },
+      } },
+    { title = "The same, with build-ids, and names of the sampled functions", unit = "recorder's CPU, s a million",
+      base = "perf record", per = nr / 1e6, scale = 1, load = used, rows = {
+        { "perfl record", perfl_record "", goal = 0.5 },
+        { "perf record", perf_record(2048, tmp, 1, nil, ""), missing = perf },
       } },
     { title = "What tracing costs the traced task: its own CPU time", unit = "ns a system call more",
       base = "perf record", measure = "load", load = used, untraced = "not traced", per = nr, rows = {
@@ -91,7 +100,7 @@ return function(bench)
     lost("Lost: one busy CPU, 128 pages", 128, "512K", 1, "minimal C reader"),
     lost("Lost: two busy CPUs, 128 pages", 128, "512K", 2, "perf record"),
   }
-  for _, row in ipairs(parts[5].rows) do row.limit = row[1]:find "^perfl" and 0 or nil end
-  parts[7].rows[2].goal = 2
+  for _, row in ipairs(parts[6].rows) do row.limit = row[1]:find "^perfl" and 0 or nil end
+  parts[8].rows[2].goal = 2
   return parts
 end
