@@ -141,7 +141,8 @@ M.groups = {
     { "-o", into = "output", metavar = "FILE",
       help = "write the output of print and io.write to FILE" },
     { "--record", into = "record", metavar = "FILE",
-      help = "also write a recording, for perf report, hotspot and -i (-: standard output)" },
+      help = "also write a recording, for perf report, hotspot and -i (-: standard output); with -i: of the selected "
+        .. "records" },
     { "-z", into = "compress", help = "compress the recording with zstd" },
     { "--switch-output", into = "switch_output", metavar = "WHEN", convert = parse_switch_output,
       help = "start a new file of the recording at a size (100M), after a time (30s, 5m, 1h, 1d) or at SIGUSR2 "
@@ -601,7 +602,8 @@ end
 -- Options for the kernel that exclude -i.
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
-  { "record", "--record" }, { "readers", "--readers" }, { "clock", "--clock" },
+  { "readers", "--readers" }, { "clock", "--clock" }, { "switch_output", "--switch-output" },
+  { "no_names", "--no-names" },
 }
 
 local function check_input(opts, found)
@@ -616,8 +618,8 @@ local function check_input(opts, found)
     and session_options.are_crossed(parse_units.moment(opts.from), parse_units.moment(opts.to)) then
     return "--from is later than --to\n  nothing lies between them\n  try: the other way round"
   end
-  if flag == "--record" then
-    return "-i and --record at once\n  a recording is read without the kernel\n  try: perfl cut -i FILE -o NEW"
+  if not flag and opts.record and opts.input == "-" then
+    return "-i - and --record at once\n  the input is read twice, and standard input only once\n  try: -i FILE"
   end
   return flag and ("-i and %s at once\n  a recording is read without the kernel\n"
     .. "  try: without %s"):format(flag, flag)

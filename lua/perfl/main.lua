@@ -315,14 +315,15 @@ local function configure(s, opts, command)
   symbol.log = log
   local tasks = s.watches_machine and {} or opts -- its script selects tasks
   local is_machine = s.watches_machine and not (opts.cpus or opts.cgroup or opts.input) or nil
+  local record = not opts.input and opts.record or nil -- of a recording: write_selected() copies it
   local given = {
     command = command, cpus = opts.cpus, pid = tasks.pids, tid = tasks.tids, uid = tasks.uid, comm = tasks.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
-    record = opts.record, compress = opts.compress or nil,
+    record = record, compress = record and opts.compress or nil,
     switch_output = opts.switch_output,
     switch_max_files = opts.switch_max_files, max_size = opts.max_size, clock = opts.clock,
-    names = opts.record and not opts.no_names or nil,
+    names = record and not opts.no_names or nil,
     jobs = opts.jobs, readers = opts.readers,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and core.caps_of_names or 0) end,
@@ -491,6 +492,19 @@ local function execute(script)
   return not ok and (why and message.shown(why) or "the session failed") or nil
 end
 
+-- Copies the records of the input that the options select: -i FILE --record NEW.
+local function write_selected()
+  local opts = run.opts
+  if not (opts and opts.input and opts.record) or run.status or native.signal() then return end
+  if run.shows_progress then progress.finish() end
+  run.shows_progress = nil
+  local status = require("perfl.verb.cut").copy {
+    file = opts.input, output = opts.record, fd = opts.record_fd, from = opts.from, to = opts.to, cpus = opts.cpus,
+    pids = opts.pids, tids = opts.tids, comm = opts.comm, compress = opts.compress, quiet = opts.quiet,
+  }
+  if status ~= 0 then run.status = status end
+end
+
 -- Runs perfl record: its command line takes the place of a script.
 local function run_record(words)
   run = { words = { rest = {} }, name = "record", text = "", recording = true }
@@ -563,6 +577,7 @@ function M.main(argv)
   if run.path and run.path ~= "-" then load_source.add_directory_of(run.path) end
   local _, why_failed = xpcall(execute, message.traceback, script)
   if run.status then why_failed = nil end
+  if not why_failed then write_selected() end
   return outcome(why_failed)
 end
 

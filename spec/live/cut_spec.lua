@@ -120,6 +120,22 @@ describe("perfl cut", function()
   end)
 end)
 
+describe("perfl -i FILE --record NEW", function()
+  it("writes a recording for which perf has the counts and lines of the script's samples", function()
+    local path = record(EVENTS .. " -g")
+    local to, script = path .. ".also", [[event { "page-faults", sample = function(r) print(r.tid, r.ip) end }]]
+    local result = run { run.perfl, "-i", path, "--comm", "true", "--record", to, "-e", script }
+    assert.equal(0, result.code, result.err)
+    assert.same(stats(cut(path, "--comm", "true")), stats(to))
+    local seen = {}
+    for tid, ip in perf("script -G -F tid,event,ip -i " .. to):gmatch "(%d+) +page%-faults: *(%x+)" do
+      seen[#seen + 1] = ("%s\t%d"):format(tid, tonumber(ip, 16))
+    end
+    assert.is_true(#seen > 10)
+    assert.equal(table.concat(seen, "\n") .. "\n", result.out)
+  end)
+end)
+
 describe("perfl merge", function()
   -- perf's lines, without the widths of columns, which depend on the longest name.
   local function lines_of(...)

@@ -206,7 +206,87 @@ describe("perfl cut", function()
       assert.matches(one[3], result.err)
     end
     assert.is_nil(run.slurp(dir .. "/x"))
-    local replayed = run { run.perfl, "-i", path, "--record", "x", "cswlog" }
-    assert.matches("try: perfl cut %-i FILE %-o NEW", replayed.err)
+  end)
+
+  it("asks the function of a file, too", function()
+    local file = run.write_file(dir .. "/wanted.lua", [[
+      local kept = 0
+      return function(r)
+        kept = kept + 1
+        return r.type == "sample" and r.cpu == 1 and kept < 7
+      end]])
+    assert.equal("comm 0, unknown, mmap2 1, sample 1, sample 3, fork 4, comm 4, sample 5, exit 9",
+      brief(cut("--where-file", file, whole())))
+  end)
+
+  it("refuses a file without a function, and ends at an error in it", function()
+    local function said(text, ...)
+      local path = run.write_file(dir .. "/wanted.lua", text)
+      return run({ run.perfl, "filter", whole(), "-o", dir .. "/x", "--where-file", path, ... }).err
+    end
+    for text, wanted in pairs {
+      ["return function("] = "wanted%.lua:1: .*near <eof>\n  try: return function%(r%)",
+      ["return 7"] = "%-%-where%-file .*wanted%.lua: it returns 7, not a function\n  try: ",
+      ["local t = {}"] = "it returns nothing, not a function",
+      ["error('too bad', 0)"] = "wanted%.lua: too bad",
+      ["return function(r) return r.perod end"] = "did you mean 'period'",
+    } do assert.matches(wanted, said(text)) end
+    assert.matches("%-%-where and %-%-where%-file at once", said("return 1", "--where", "true"))
+    assert.matches("none.lua: No such file", run({ run.perfl, "cut", "-o", "x", "--where-file", "none.lua" }).err)
+    assert.is_nil(run.slurp(dir .. "/x"))
+  end)
+end)
+
+describe("perfl -i FILE --record NEW", function()
+  local PRINT = "event { 'cpu-clock:u', sample = function(r) print(r.ip) end }"
+
+  for name, options in pairs {
+    ["a CPU"] = { "-C", "1" }, ["a process"] = { "-p", "8" }, ["a name"] = { "--comm", "chi*" },
+    ["a thread"] = { "-t", "7" }, ["a time"] = { "--from", "+2ms", "--to", "+5ms" }, nothing = {},
+  } do
+    it("runs the script, and writes the records that perfl cut selects by " .. name, function()
+      local to = dir .. "/also.data"
+      os.remove(to)
+      local from = whole()
+      local function replay(option)
+        return run { run.perfl, "-i", from, "-e", PRINT, option, table.unpack(options) }
+      end
+      local wanted, result = replay("-q").out, replay("--record=" .. to)
+      assert.equal(0, result.code, result.err)
+      assert.equal(wanted, result.out)
+      assert.matches("perfl: copied %d+ of %d+ records %(%d+ samples%) to .*also%.data", result.err)
+      local words = { whole() }
+      table.move(options, 1, #options, 2, words)
+      assert.same(records((cut(table.unpack(words)))), records(to))
+    end)
+  end
+
+  it("writes the recording to standard output, compressed with -z, and the script's output elsewhere", function()
+    local result = run { run.perfl, "-q", "-i", whole(), "-z", "--record", "-", "-e", PRINT }
+    assert.equal(0, result.code, result.err)
+    assert.same(records(whole(), "-t", "sample"), records(spill(result.out, "stream.data"), "-t", "sample"))
+    assert.matches("^%d+\n", result.err)
+  end)
+
+  it("writes nothing if the script fails, or is only planned", function()
+    local to = dir .. "/also.data"
+    os.remove(to)
+    local failed = run { run.perfl, "-i", whole(), "--record", to, "-e", "error 'no'" }
+    assert.equal(1, failed.code)
+    local planned = run { run.perfl, "-i", whole(), "--record", to, "--dry-run", "-e", PRINT }
+    assert.equal(0, planned.code, planned.err)
+    assert.is_nil(run.slurp(to))
+  end)
+
+  it("is refused where it cannot be done, with the reason", function()
+    for words, wanted in pairs {
+      [{ "-i", "-", "--record", "x" }] = "%-i %- and %-%-record at once\n  the input is read twice.*try: %-i FILE",
+      [{ "-i", "y", "--record", "x", "--switch-output", "1M" }] = "%-i and %-%-switch%-output at once",
+      [{ "-i", "y", "--record", "x", "--no-names" }] = "%-i and %-%-no%-names at once",
+    } do
+      local result = run { run.perfl, "cswlog", table.unpack(words) }
+      assert.equal(2, result.code)
+      assert.matches(wanted, result.err)
+    end
   end)
 end)

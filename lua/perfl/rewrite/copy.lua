@@ -107,13 +107,13 @@ end
 -- @tparam {table,...} inputs  `rec`, `copier` (options of src/lua/perfdata/lreader_copy.h), `on_turn` (f(writer):
 --   called before records are copied; `time` is then that of its next record, or 0; it may set `added`, the number of
 --   records that it wrote)
--- @tparam table how           `path`, `level` (of compression, 0: none), `describe` (f(writer): adds the events and
---   sections that are known now), `keep_going` (f() -> false: end now)
+-- @tparam table how           `path`, `fd` (of a stream; default: standard output), `level` (of compression, 0: none),
+--   `describe` (f(writer): adds the events and sections that are known now), `keep_going` (f() -> false: end now)
 -- @treturn[1] table           `records`, `samples`, `read`, `bytes`
 -- @treturn[2] nil
 -- @treturn[2] string          why it failed, with a remedy
 function M.write(inputs, how)
-  local writer <close>, why, code = core.writer { path = how.path, level = how.level }
+  local writer <close>, why, code = core.writer { path = how.path, fd = how.fd, level = how.level }
   if not writer then return nil, recorder.with_hint(how, why, code) end
   how.describe(writer)
   writer:begin()

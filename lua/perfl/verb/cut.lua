@@ -8,6 +8,7 @@ local message = require "perfl.message"
 local open_recording = require "perfl.verb.open_recording"
 local parse_units = require "perfev.base.parse_units"
 local replay_filter = require "perfev.perfdata.replay_filter"
+local shown = require "perfev.base.show_value"
 local verbs = require "perfl.verb"
 
 local M = {}
@@ -41,6 +42,8 @@ local function new_parser(verb)
     :description("keep only records of this event, as in cycles or 'sched:*'")
   parser:option("--where"):argname("LUA"):description("keep only records for which this Lua expression is true; r is "
     .. "the record, as in 'r.period > 1000'")
+  parser:option("--where-file"):argname("FILE.lua"):description("keep only records for which the Lua function that "
+    .. "this file returns is true; it gets the record")
   local rows = shared_rows()
   for _, row in ipairs(rows) do command_line.add_row(parser, row) end
   parser:epilog [[
@@ -57,6 +60,21 @@ local function compile(text)
   chunk, why = load_source.compile("local r = ... " .. text, "=--where")
   if chunk then return chunk end
   return nil, ("--where '%s': %s\ntry: --where 'r.cpu == 0'"):format(escape(text), escape(why))
+end
+
+-- The function that a file returns | nil, message
+local function load_function(path)
+  local function refuse(why)
+    return nil, ("--where-file %s: %s\ntry: return function(r) return r.cpu == 0 end"):format(escape(path), escape(why))
+  end
+  local text, why = load_source.read(path, "")
+  if not text then return refuse(why) end
+  local chunk, wrong = load_source.compile(text, "@" .. path)
+  if not chunk then return refuse(wrong) end
+  local ok, wanted = pcall(chunk)
+  if not ok then return refuse(message.shown(wanted)) end
+  if type(wanted) == "function" then return wanted end
+  return refuse(("it returns %s, not a function"):format(wanted == nil and "nothing" or shown(wanted)))
 end
 
 -- Makes the options of a session from those of the command line.
@@ -108,9 +126,23 @@ local function parse(words, verb)
   elseif result.event then
     ok, why = open_recording.event_filter(result.event)
   end
-  if ok and result.where then opts.where, why = compile(result.where) end
+  if ok and result.where and result.where_file then
+    why = "--where and --where-file at once\ntry: one of them"
+  elseif ok and result.where then
+    opts.where, why = compile(result.where)
+  elseif ok and result.where_file then
+    opts.where, why = load_function(result.where_file)
+  end
   if why then return verbs.refuse(verb, why) end
   return opts
+end
+
+--- Copies the records of a recording that the options select.
+-- @tparam table opts  `file`, `output`, `from`, `to`, `cpus`, `pids`, `tids`, `comm`, `compress`, `quiet`, `fd`
+-- @treturn integer  exit status
+function M.copy(opts)
+  local rec <close> = open_recording.open("cut", opts.file)
+  return rec and write(rec, opts) or open_recording.FAILED
 end
 
 --- The verb.
