@@ -151,6 +151,8 @@ M.groups = {
       help = "keep the newest N files of these" },
     { "--no-names", into = "no_names",
       help = "do not keep the names of sampled functions in the recording" },
+    { "--lines", into = "lines",
+      help = "keep also their source lines and inlined functions in the recording" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
     { "-q", into = "quiet", help = "print no summary line and no unread aggregators" },
     { "-v", into = "verbose", many = true,
@@ -603,7 +605,7 @@ end
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
   { "readers", "--readers" }, { "clock", "--clock" }, { "switch_output", "--switch-output" },
-  { "no_names", "--no-names" },
+  { "no_names", "--no-names" }, { "lines", "--lines" },
 }
 
 local function check_input(opts, found)
@@ -639,6 +641,9 @@ function M.check_together(opts, found)
     return ("--cgroup watches the tasks in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
   end
   if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
+  if opts.lines and opts.no_names then
+    return "--lines and --no-names at once\n  lines are kept beside the names\n  try: --lines"
+  end
   if opts.switch_max_files and not opts.switch_output then
     return "--switch-max-files without --switch-output\n  a single file is not switched\n  try: --switch-output 100M"
   end
@@ -647,6 +652,7 @@ end
 
 local function check_record(opts)
   local flag = opts.switch_output and "--switch-output" or opts.compress and "-z" or opts.no_names and "--no-names"
+    or opts.lines and "--lines"
   if flag and not opts.record then
     return ("%s without --record\n  it requires a recording\n  try: --record FILE"):format(flag)
   end

@@ -323,7 +323,7 @@ local function configure(s, opts, command)
     record = record, compress = record and opts.compress or nil,
     switch_output = opts.switch_output,
     switch_max_files = opts.switch_max_files, max_size = opts.max_size, clock = opts.clock,
-    names = record and not opts.no_names or nil,
+    names = record and not opts.no_names or nil, lines = record and opts.lines or nil,
     jobs = opts.jobs, readers = opts.readers,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and core.caps_of_names or 0) end,

@@ -282,6 +282,7 @@ describe("perfl -i FILE --record NEW", function()
     for words, wanted in pairs {
       [{ "-i", "-", "--record", "x" }] = "%-i %- and %-%-record at once\n  the input is read twice.*try: %-i FILE",
       [{ "-i", "y", "--record", "x", "--switch-output", "1M" }] = "%-i and %-%-switch%-output at once",
+      [{ "-i", "y", "--record", "x", "--lines" }] = "%-i and %-%-lines at once",
       [{ "-i", "y", "--record", "x", "--no-names" }] = "%-i and %-%-no%-names at once",
     } do
       local result = run { run.perfl, "cswlog", table.unpack(words) }

@@ -92,6 +92,22 @@ describe("names that a recording keeps", function()
     end)
   end
 
+  it("have source lines and inlined functions, if the recording keeps them", function()
+    local LINES = TEXT .. ":lines - /nowhere/a.out\n1109\tsquare\t/src/a.h\t3\tinner\t/src/a.c\t10\n"
+      .. "1113r\t\t/src/a.c\t20\n1113\twrong\t/src/wrong.c\t1\n1208\tdamaged\t/src/a.c\n1300r\n"
+    perfev.symbol.source(true)
+    local rec <close> = assert(perfev.open(run.write_file(dir .. "/t.data", recording("little", LINES))))
+    local out = {}
+    for r in rec:records { user = false } do
+      for _, frame in ipairs(r.type == "sample" and #out < 5 and r.stack:frames() or {}) do
+        out[#out + 1] = ("%s %s:%s %s"):format(frame.symbol, frame.file, frame.line, frame.inlined)
+      end
+    end
+    perfev.symbol.source(false)
+    assert.same({ "square /src/a.h:3 true", "inner /src/a.c:10 nil", "outer /src/a.c:20 nil", "next_one nil:nil nil",
+                  "nil nil:nil nil" }, out)
+  end)
+
   it("that are damaged are reported, and no frame has one", function()
     for cause, change in pairs {
       ["are cut off"] = function(section) return section:sub(1, -2) end,

@@ -149,6 +149,7 @@ local conflicts = {
   { "switch_output", without = "record", "it requires a recording", "record = FILE" },
   { "switch_max_files", without = "switch_output", "a single file is not switched", "switch_output = \"100M\"" },
   { "names", without = "record", "it requires a recording", "record = FILE" },
+  { "lines", without = "names", "they are kept beside the names", "names = true" },
   { "max_size", without = "record", "it requires a recording", "record = FILE" },
 }
 for _, name in ipairs { "uid", "cgroup", "command", "all_cpus", "buffer", "readers", "overwrite", "clock" } do

@@ -33,10 +33,10 @@ Session.__index = Session
 --   `strict` (default true: an error in a callback ends the run), `input` (path of a recording to read, "-" for
 --   standard input), `record` (path of a recording to write, "-" for standard output), `compress` (the recording:
 --   true or a zstd level), `switch_output` ("100M", "5m" or "signal": when a new file begins), `switch_max_files` (the
---   newest files to keep), `names` (true: the recording keeps those of the sampled functions), `max_size` ("1G": the
---   size at which the recording and the session end), `max_bytes` ("256M": memory for stacks, keys and their names,
---   other keys are counted as (other), and for records that wait). Without pid, tid, command and input the session
---   watches the whole machine.
+--   newest files to keep), `names` (true: the recording keeps those of the sampled functions), `lines` (true: also
+--   their source lines), `max_size` ("1G": the size at which the recording and the session end), `max_bytes` ("256M":
+--   memory for stacks, keys and their names, other keys are counted as (other), and for records that wait). Without
+--   pid, tid, command and input the session watches the whole machine.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({

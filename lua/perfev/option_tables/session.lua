@@ -14,7 +14,7 @@ M.session = {
   input = { "path", "the path of a recording, or \"-\"" }, from = "moment", to = "moment",
   record = { "path", "the path of the new recording, or \"-\"" },
   compress = { "boolean | integer 1..22", "true or a level from 1 to 22" }, switch_output = "switch output",
-  switch_max_files = "integer > 0", max_size = "size", names = "boolean",
+  switch_max_files = "integer > 0", max_size = "size", names = "boolean", lines = "boolean",
   events = { "string | list of string", "event strings" },
   log = "function", on_error = "function", on_open = "function", strict = "boolean",
   watch = { "watch", "a descriptor and a function, { fd, f }" },

@@ -302,18 +302,19 @@ end
 
 --- Adds the names of the functions at the sampled addresses to the file. Reads the recording to its end.
 -- @tparam ?string path     a copy of the file, which is changed instead of it
+-- @tparam ?boolean lines   also the source lines of these addresses
 -- @treturn[1] integer  bytes of the names in the file; 0 if no frame has a name
 -- @treturn[2] nil
 -- @treturn[2] string   the cause
 -- @treturn[2] integer  errno
-function Recording:_save_names(path)
+function Recording:_save_names(path, lines)
   local version, id = self:section(perfl_section.SECTION), features.number(perfl_section.SECTION)
   if not version or self.facts.pipe then
     return nil, ("%s is %s\n  try: perf inject -i FILE -o OUT, which writes a file"):format(self.path,
       self.facts.pipe and "a stream, and only a file keeps names" or "without the version of its recorder"),
       core.errno.EINVAL
   end
-  local text = saved_names.collect(self)
+  local text = saved_names.collect(self, lines or saved_names.has_lines(read_saved_names(self) or ""))
   if self.error then return nil, self.error, self.errno end
   if text == "" then return 0 end
   local bytes, size = perfl_section.with_names(version, self.facts.big, text)

@@ -210,7 +210,7 @@ end
 local function save_names(self, path)
   local recording <close>, why = reader.open(path)
   local bytes
-  if recording then bytes, why = recording:_save_names() end
+  if recording then bytes, why = recording:_save_names(nil, self.session.opts.lines) end
   if not bytes then self.session:_log(0, "no names of functions are kept in the recording: " .. why) end
   self.name_bytes = bytes
   self.bytes = self.bytes + (bytes or 0)

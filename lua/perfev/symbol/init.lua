@@ -417,6 +417,8 @@ local function count_gone(self, path)
   gone.of[path], gone.files, gone.first = true, gone.files + 1, gone.first or path
 end
 
+local function wants_lines(self) return M._lines or self.wants_lines end
+
 local function name_saved(own, frame, raw, id)
   local name, start = own:file(raw, id)
   if name then frame.symbol, frame.offset = name, raw.offset - start end
@@ -444,7 +446,7 @@ local function name_user(self, frame, raw)
   -- Without a build-id, the file at the path may be another one.
   if own and not id and not files.symfs then
     name_saved(own, frame, raw, id)
-    return nil, true
+    return wants_lines(self) and own:lines(raw, id) or nil, true
   end
   local file = find_file(self, raw)
   if file == GONE and not self.recording then
@@ -453,7 +455,7 @@ local function name_user(self, frame, raw)
   end
   if not file.symbols then
     if own then name_saved(own, frame, raw, id) end
-    return nil, true
+    return own and wants_lines(self) and own:lines(raw, id) or nil, true
   end
   self.uses = self.uses + 1
   file.used = self.uses
@@ -464,7 +466,10 @@ local function name_user(self, frame, raw)
     name_saved(own, frame, raw, id)
   end
   if file.is_vdso then return nil, true end
-  if M._lines then return address and find_lines(self, file, call), true end
+  if wants_lines(self) then
+    local lines = address and find_lines(self, file, call)
+    return (not lines or #lines == 0) and own and own:lines(raw, id) or lines, true
+  end
   return nil, true, file.symbols
 end
 
@@ -494,7 +499,7 @@ local function make_frame(self, raw)
   else
     frame.module = "[guest]"
   end
-  if self.on_frame then self.on_frame(raw, frame, raw.path and find_build_id(self, raw)) end
+  if self.on_frame then self.on_frame(raw, frame, raw.path and find_build_id(self, raw), lines) end
   return frame, lines, is_final, symbols
 end
 

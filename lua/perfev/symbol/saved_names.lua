@@ -1,8 +1,12 @@
---- The names that a recording keeps: of the functions at its sampled addresses, for a reader without the files.
+--- The names that a recording keeps: of the functions at its sampled addresses, for a reader without the files; and,
+-- if asked for, the source lines of these addresses.
 -- A text with a block for each file, for each process with code of a JIT compiler, and for the kernel. A block begins
 -- with a line ":file BUILD-ID PATH" (BUILD-ID may be "-"), ":memory PID PATH" (of its perf-PID.map) or ":kernel". Its
 -- other lines are those of a perf-PID.map: "START SIZE NAME", the numbers in hexadecimal. START is an offset in the
 -- file, or an address. SIZE ends with the last byte that was sampled. The kernel's names end with a tab and the module.
+-- A block ":lines BUILD-ID PATH" has a line for each sampled byte of a file: its offset in hexadecimal, with an "r" for
+-- a return address, then FUNCTION, FILE and LINE (0: unknown) with tabs between them, the innermost inlined function
+-- first.
 
 local core = require "perfev.core"
 
@@ -21,6 +25,11 @@ local function key_of_file(path, id)
   of[id] = of[id] or (":file %s %s"):format(id, path):gsub("%c", "?")
   return of[id]
 end
+
+local function key_of_lines(path, id) return (key_of_file(path, id):gsub("^:file", ":lines")) end
+
+-- A byte that is a return address has the line of the call before it.
+local function key_of_address(raw) return ("%x%s"):format(raw.offset, raw.returns and "r" or "") end
 
 local function key_of_memory(pid) return (":memory %d "):format(pid) end
 
@@ -54,6 +63,19 @@ local function add_frame(self, raw, frame, id)
   end
 end
 
+-- Adds the functions and lines at a frame in a file.
+local function add_lines(self, raw, places, id)
+  local key = key_of_lines(raw.path, id)
+  local block = self[key] or { lines = {} }
+  self[key] = block
+  local parts = { key_of_address(raw) }
+  for _, place in ipairs(places) do
+    parts[#parts + 1] = ("%s\t%s\t%d"):format((place.symbol or ""):gsub("%c", "?"), (place.file or ""):gsub("%c", "?"),
+      place.line or 0)
+  end
+  block.lines[parts[1]] = table.concat(parts, "\t")
+end
+
 local function sorted_keys(list, less)
   local keys = {}
   for key in pairs(list) do keys[#keys + 1] = key end
@@ -66,8 +88,9 @@ local function write_text(blocks)
   for _, key in ipairs(sorted_keys(blocks)) do
     local block = blocks[key]
     lines[#lines + 1] = key
+    for _, at in ipairs(sorted_keys(block.lines or {})) do lines[#lines + 1] = block.lines[at] end
     -- A function inside the sampled part of another one comes later, so it is found first.
-    for _, start in ipairs(sorted_keys(block.names, math.ult)) do
+    for _, start in ipairs(sorted_keys(block.names or {}, math.ult)) do
       lines[#lines + 1] = ("%x %x %s"):format(start, block.sizes[start], block.names[start])
     end
   end
@@ -82,10 +105,15 @@ end
 
 --- Reads a recording to its end and collects the names of all frames of its samples.
 -- @tparam recording recording  from perfev.perfdata.reader
+-- @tparam ?boolean with_lines  also source lines
 -- @treturn string   the text; empty without names
-function M.collect(recording)
+function M.collect(recording, with_lines)
   local blocks, stacks, frames, addresses = {}, {}, {}, {}
-  recording.world.on_frame = function(raw, frame, id) add_frame(blocks, raw, frame, id) end
+  recording.world.wants_lines = with_lines
+  recording.world.on_frame = function(raw, frame, id, lines)
+    add_frame(blocks, raw, frame, id)
+    if with_lines and lines and lines[1] then add_lines(blocks, raw, lines, id) end
+  end
   local function name_frame(raw, world) world:frame(raw) end
   for r in recording:records { user = false, types = needed } do
     local is_sample, pid = r.type == "sample", r.pid or 0
@@ -136,6 +164,33 @@ function Saved:file(raw, id)
   if map then return find_frame(map, raw.offset, raw.returns, raw.unwound) end
 end
 
+-- Parses a block of lines: address -> its functions and lines as text.
+local function parse_lines(text)
+  local lines = {}
+  for at, places in text:gmatch "([^\t\n]*)\t([^\n]*)\n" do lines[at] = places end
+  return lines
+end
+
+--- Finds the functions and lines of a frame in a file.
+-- @treturn[1] {table,...}  `symbol`, `file`, `line`: the innermost inlined function first
+-- @treturn[2] nil
+function Saved:lines(raw, id)
+  local key = key_of_lines(raw.path, id)
+  local block = self.blocks[key]
+  if type(block) == "string" then
+    block = parse_lines(block .. "\n")
+    self.blocks[key] = block
+  end
+  local text, places = block and block[key_of_address(raw)], {}
+  if not text then return nil end
+  for symbol, file, line in (text .. "\t"):gmatch "([^\t]*)\t([^\t]*)\t(%d+)\t" do
+    line = math.tointeger(tonumber(line))
+    places[#places + 1] = { symbol = symbol ~= "" and symbol or nil, file = file ~= "" and file or nil,
+                            line = line ~= 0 and line or nil }
+  end
+  return places
+end
+
 --- Finds the function of a frame in code of a JIT compiler.
 -- @treturn[1] string  its name
 -- @treturn[1] integer its address
@@ -165,8 +220,11 @@ function Saved:kernel(raw)
   return text:sub(1, tab - 1), start, text:sub(tab + 1)
 end
 
+--- True if a text of `collect` has source lines.
+function M.has_lines(text) return text:find "^:lines " ~= nil or text:find("\n:lines ", 1, true) ~= nil end
+
 --- Parses a text of `collect`.
--- @treturn table  with the methods `file`, `memory`, `kernel`, `has_file`, `has_kernel`
+-- @treturn table  with the methods `file`, `lines`, `memory`, `kernel`, `has_file`, `has_kernel`
 function M.parse(text)
   local self = setmetatable({ blocks = {}, memories = {} }, Saved)
   local first = text:find("^:") and 1 or nil

@@ -1,5 +1,5 @@
---- perfl archive: adds the names of the sampled functions to a recording, of perf record or perfl, while the files that
--- it names are still there.
+--- perfl archive: adds the names of the sampled functions, and their source lines, to a recording, of perf record or
+-- perfl, while the files that it names are still there.
 
 local core = require "perfev.core"
 local message = require "perfl.message"
@@ -20,6 +20,7 @@ function M.main(words)
   local parser = open_recording.new_parser("archive", "Add the names of the sampled functions to a recording, so that "
     .. "it can be read without the programs and on other machines.")
   parser:option("-o --output"):argname("FILE"):description("write a copy instead of changing the recording")
+  parser:flag("--lines"):description("also add source lines and inlined functions, from DWARF")
   parser:epilog("Example: perf record -g -- make; perfl archive perf.data")
   local opts, status = open_recording.parse(parser, "archive", words)
   if not opts then return status end
@@ -30,7 +31,7 @@ function M.main(words)
     local ok, why = core.copy_file(opts.file, path)
     if not ok then return fail(why .. "\ntry: -o FILE, a path where you may write") end
   end
-  local bytes, why = rec:_save_names(path)
+  local bytes, why = rec:_save_names(path, opts.lines)
   if not bytes then return fail("no names are added: " .. why) end
   if bytes == 0 then
     message.say(("no names are added to %s: no sampled function has one"):format(open_recording.shown(path)))

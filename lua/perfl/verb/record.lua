@@ -14,7 +14,7 @@ local M = {}
 
 -- perfl's options that mean the same.
 local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "--switch-output",
-                 "--switch-max-files", "--no-names", "-q", "-v",
+                 "--switch-max-files", "--no-names", "--lines", "-q", "-v",
                  "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
 -- perf record's other names of these.
 local other_names = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose", ["--uid"] = "-u",
