@@ -701,7 +701,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl [options] -e CHUNK [chunk args] [[--] command args...]
        perfl doctor [-j]
        perfl report|dump|skeleton|archive [options] [FILE]
-       perfl cut|filter [options] -o NEW [FILE]
+       perfl cut|filter|redact [options] -o NEW [FILE]
        perfl merge -o NEW FILE FILE...
        perfl list [-v] [-j] [PATTERN...]
        perfl record [options] [command args...]

@@ -38,7 +38,7 @@ local verbs = {
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", doctor = "perfl.verb.doctor",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
-  merge = "perfl.verb.merge",
+  merge = "perfl.verb.merge", redact = "perfl.verb.redact",
 }
 -- `record` has no main: it declares events and runs like a script.
 local every_verb = setmetatable({ record = "perfl.verb.record" }, { __index = verbs })

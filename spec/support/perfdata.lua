@@ -93,17 +93,20 @@ function M:event_desc()
   return table.concat(out)
 end
 
---- Returns TRACING_DATA with one format, or a list of formats. opts: kallsyms, printk (texts).
+--- Returns TRACING_DATA with one format, or a list of formats. opts: header_page, kallsyms, printk,
+-- cmdlines (texts).
 function M:tracing_data(system, formats, opts)
   opts = opts or {}
   formats = type(formats) == "table" and formats or { formats }
   local texts = {}
   for i, format in ipairs(formats) do texts[i] = self:pack("I8", #format) .. format end
   local kallsyms, printk = opts.kallsyms or "", opts.printk or ""
+  local cmdlines, page = opts.cmdlines or "", opts.header_page or ""
   return "\x17\x08\x44tracing0.6\0" .. string.char(self.endian == "big" and 1 or 0, 8) .. self:pack("I4", 4096)
-    .. "header_page\0" .. self:pack("I8", 0) .. "header_event\0" .. self:pack("I8I4I4", 0, 0, 1)
+    .. "header_page\0" .. self:pack("I8", #page) .. page .. "header_event\0" .. self:pack("I8I4I4", 0, 0, 1)
     .. system .. "\0" .. self:pack("I4", #formats) .. table.concat(texts)
-    .. self:pack("I4", #kallsyms) .. kallsyms .. self:pack("I4", #printk) .. printk .. self:pack("I8", 0)
+    .. self:pack("I4", #kallsyms) .. kallsyms .. self:pack("I4", #printk) .. printk
+    .. self:pack("I8", #cmdlines) .. cmdlines
 end
 
 --- Returns the recording as a file. features: number -> bytes.

@@ -5,6 +5,7 @@ local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local perfl_section = require "perfev.perfdata.perfl_section"
 local run = require "spec.support.run"
+local saved_names = require "perfev.symbol.saved_names"
 
 local MS, VERSION, PID, USER, KERNEL = 1000000, 5, 2000111222, 2, 1
 local TEXT = ":file - /nowhere/a.out\n1100 20 outer\n1108 4 inner\n1200 8 next_one\n"
@@ -106,6 +107,15 @@ describe("names that a recording keeps", function()
     perfev.symbol.source(false)
     assert.same({ "square /src/a.h:3 true", "inner /src/a.c:10 nil", "outer /src/a.c:20 nil", "next_one nil:nil nil",
                   "nil nil:nil nil" }, out)
+  end)
+
+  it("are replaced by a function, and what is not a name is left out", function()
+    local text = TEXT .. "garbage\n:lines abcd /nowhere/a.out\n1109r\tsquare\t/src/a.h\t3\tx\nmore garbage\n"
+    local function upper(kind, old) return kind == "build_id" and "00" or (old:upper():gsub("/", "\n")) end
+    assert.equal(":file - ?NOWHERE?A.OUT\n1100 20 OUTER\n1108 4 INNER\n1200 8 NEXT_ONE\n"
+      .. (":memory %d ?TMP?PERF-%d.MAP\n7f0000000010 20 COMPILED ONE\n"):format(PID, PID)
+      .. ":kernel\nffffffff81000100 20 DO_IT\nffffffffa0000000 10 OF_MODULE\t[THING]\n"
+      .. ":lines 00 ?NOWHERE?A.OUT\n1109r\tSQUARE\t?SRC?A.H\t3\n", saved_names.replace(text, upper))
   end)
 
   it("that are damaged are reported, and no frame has one", function()

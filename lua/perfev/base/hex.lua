@@ -7,6 +7,11 @@ function M.of(bytes)
   return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
 end
 
+--- The bytes of hexadecimal digits.
+function M.to(digits)
+  return (digits:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end))
+end
+
 --- At most the first `most` bytes; if bytes are cut, the total number follows.
 -- @tparam string bytes
 -- @tparam integer most

@@ -46,6 +46,19 @@ function M.read(bytes, big)
   return out
 end
 
+--- Returns the lines for a replay, without unknown ones.
+-- @tparam string bytes
+-- @tparam boolean big
+-- @treturn string
+function M.lines(bytes, big)
+  local known = { exclude_pid = true, lost_own = true, keep_own = true, hidden = true }
+  local _, lines = split(bytes, big)
+  return (lines:gsub("([^\n]*)\n?", function(line)
+    local key = line:match "^([%w_]+) %d+$"
+    return (line == "recorder perfl" or known[key]) and line .. "\n" or ""
+  end))
+end
+
 --- Returns the text of the names that the section keeps.
 -- @treturn[1] string
 -- @treturn[2] nil      it keeps none, or

@@ -3,6 +3,7 @@
 -- Source: tools/perf/util/header.c, write_*().
 
 local features = require "perfev.perfdata.read_features"
+local hex = require "perfev.base.hex"
 
 local M = {}
 
@@ -39,10 +40,6 @@ local function map(values, each)
 end
 
 local function strings(values) return list(values, text) end
-
-local function from_hex(hex)
-  return (hex:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end))
-end
 
 --- Pads attrs to one size: the smallest that fits all, because a reader that is older than the size refuses the file
 -- (read_attr()).
@@ -154,7 +151,7 @@ local encoders = {
 -- @tparam table id       `pid`, `misc` (CPU mode), `build_id` (hexadecimal), `filename`
 -- @tparam ?integer type  type of the record
 function M.build_id(id, type)
-  local bytes = from_hex(id.build_id):sub(1, BUILD_ID_MAX)
+  local bytes = hex.to(id.build_id):sub(1, BUILD_ID_MAX)
   local body = string.pack("=i4", id.pid) .. bytes .. ("\0"):rep(BUILD_ID_MAX - #bytes) .. string.char(#bytes)
     .. ("\0"):rep(BUILD_ID_ROOM - BUILD_ID_MAX - 1) .. padded(id.filename, STRING_ALIGN)
   return string.pack("=I4I2I2", type or 0, id.misc | BUILD_ID_SIZE, 8 + #body) .. body

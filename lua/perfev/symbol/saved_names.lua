@@ -223,6 +223,38 @@ end
 --- True if a text of `collect` has source lines.
 function M.has_lines(text) return text:find "^:lines " ~= nil or text:find("\n:lines ", 1, true) ~= nil end
 
+--- Returns a text of `collect` with other names. Lines that `collect` does not write are left out.
+-- @tparam string text
+-- @tparam function f  f(kind, text) -> the new text, for "build_id", "file" (a path, a module) and "symbol"
+-- @treturn string
+function M.replace(text, f)
+  local function new(kind, old) return (f(kind, old):gsub("%c", "?")) end
+  local function new_places(places)
+    local out = {}
+    for symbol, file, line in (places .. "\t"):gmatch "([^\t]*)\t([^\t]*)\t(%d+)\t" do
+      out[#out + 1] = ("\t%s\t%s\t%s"):format(new("symbol", symbol), new("file", file), line)
+    end
+    return table.concat(out)
+  end
+  local function new_line(line)
+    local head, id, path = line:match "^(:%l+) (%S+) (.*)$"
+    if head == ":memory" and id:find "^%d+$" then return ("%s %s %s"):format(head, id, new("file", path)) end
+    if head == ":file" or head == ":lines" then
+      return ("%s %s %s"):format(head, id == "-" and id or new("build_id", id), new("file", path))
+    end
+    local at, places = line:match "^(%x+r?)\t(.*)$"
+    if at then return at .. new_places(places) end
+    local numbers, name, module = line:match "^(%x+ %x+) ([^\t]*)(\t?.*)$"
+    if numbers then
+      return ("%s %s%s"):format(numbers, new("symbol", name), module ~= "" and "\t" .. new("file", module:sub(2)) or "")
+    end
+    return line == ":kernel" and line or nil
+  end
+  local lines = {}
+  for line in text:gmatch "[^\n]+" do lines[#lines + 1] = new_line(line) end
+  return #lines > 0 and table.concat(lines, "\n") .. "\n" or ""
+end
+
 --- Parses a text of `collect`.
 -- @treturn table  with the methods `file`, `lines`, `memory`, `kernel`, `has_file`, `has_kernel`
 function M.parse(text)

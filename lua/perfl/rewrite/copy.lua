@@ -67,9 +67,9 @@ function M.describe(rec, writer, written, edit)
 end
 
 -- Describes the events of a recording that has no such section.
-local function add_descriptions(writer, events)
+local function add_descriptions(writer, events, name_of)
   local list = {}
-  for i, event in ipairs(events) do list[i] = { name = event.name, attr = event.attr:bytes(), ids = event.ids } end
+  for i, event in ipairs(events) do list[i] = { name = name_of(event), attr = event.attr:bytes(), ids = event.ids } end
   local section = sections.encode("event_desc", list)
   writer:feature(section.id, section.bytes)
 end
@@ -108,7 +108,8 @@ end
 --   called before records are copied; `time` is then that of its next record, or 0; it may set `added`, the number of
 --   records that it wrote)
 -- @tparam table how           `path`, `fd` (of a stream; default: standard output), `level` (of compression, 0: none),
---   `describe` (f(writer): adds the events and sections that are known now), `keep_going` (f() -> false: end now)
+--   `describe` (f(writer): adds the events and sections that are known now), `keep_going` (f() -> false: end now),
+--   `name_of` (f(event): its name, if not its own)
 -- @treturn[1] table           `records`, `samples`, `read`, `bytes`
 -- @treturn[2] nil
 -- @treturn[2] string          why it failed, with a remedy
@@ -127,7 +128,9 @@ function M.write(inputs, how)
     writer:feature(section.id, section.bytes)
   end
   local events = inputs[1].rec.events
-  if #inputs == 1 and not inputs[1].rec.sections.event_desc and #events > 0 then add_descriptions(writer, events) end
+  if #inputs == 1 and not inputs[1].rec.sections.event_desc and #events > 0 then
+    add_descriptions(writer, events, how.name_of or function(event) return event.name end)
+  end
   why, code = writer:failure()
   if why then return nil, recorder.with_hint(how, ("%s: %s"):format(why, core.strerror(code)), code) end
   local ok, failed, errno = writer:finish()

@@ -108,12 +108,12 @@ end
 --- Writes a new recording from others and prints a summary.
 -- @tparam {table,...} inputs  of copy.write
 -- @tparam function describe   of copy.write
--- @tparam table opts          `output`, `compress`, `quiet`, `fd` (in the place of standard output)
+-- @tparam table opts          `output`, `compress`, `quiet`, `fd` (in the place of standard output), `name_of`
 -- @treturn integer  exit status
 function M.write_new(inputs, describe, opts)
   local ok, sum, why = pcall(copy.write, inputs, {
     path = opts.output, level = opts.compress and COMPRESSED or 0, describe = describe, keep_going = M.may_continue,
-    fd = opts.fd,
+    fd = opts.fd, name_of = opts.name_of,
   })
   if not ok or not sum then
     message.say(ok and why or message.shown(sum))

@@ -108,13 +108,28 @@ static void put_record(struct pev_writer *writer, struct record_copy *copy,
 		copy->last = source->time;
 }
 
+/* Copies what an edit function returned: a record, true for this one, or nothing. Pops it. */
+static void put_result(lua_State *L, struct pev_writer *writer, struct record_copy *copy,
+		       const struct pev_source_record *source)
+{
+	const char *bytes;
+	size_t len;
+
+	bytes = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : NULL;
+	if (bytes) {
+		luaL_argcheck(L, len >= 8 && len <= UINT16_MAX, 1, "edit: not a record");
+		put_record(writer, copy, source, bytes, len);
+	} else if (lua_toboolean(L, -1)) {
+		put_record(writer, copy, source, source->bytes, source->size);
+	}
+	lua_pop(L, 1);
+}
+
 /* Calls edit() and copies what it returns. */
 static void put_edited(lua_State *L, struct l_reader *self, struct pev_writer *writer,
 		       struct record_copy *copy)
 {
 	const struct pev_source_record *source = self->source;
-	const char *bytes;
-	size_t len;
 
 	self->now++;
 	lua_pushvalue(L, EDIT);
@@ -130,14 +145,7 @@ static void put_edited(lua_State *L, struct l_reader *self, struct pev_writer *w
 	else
 		lua_pushnil(L);
 	lua_call(L, 3, 1);
-	bytes = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : NULL;
-	if (bytes) {
-		luaL_argcheck(L, len >= 8 && len <= UINT16_MAX, 1, "edit: not a record");
-		put_record(writer, copy, source, bytes, len);
-	} else if (lua_toboolean(L, -1)) {
-		put_record(writer, copy, source, source->bytes, source->size);
-	}
-	lua_pop(L, 1);
+	put_result(L, writer, copy, source);
 }
 
 static void copy_tool_record(lua_State *L, const struct l_reader *self, struct pev_writer *writer,
@@ -146,6 +154,12 @@ static void copy_tool_record(lua_State *L, const struct l_reader *self, struct p
 	const struct pev_source_record *source = self->source;
 
 	lua_geti(L, TOOLS_LEFT_OUT, (lua_Integer)source->type);
+	if (lua_isfunction(L, -1)) {
+		lua_pushlstring(L, (const char *)source->bytes, source->size);
+		lua_call(L, 1, 1);
+		put_result(L, writer, copy, source);
+		return;
+	}
 	if (!lua_toboolean(L, -1))
 		put_record(writer, copy, source, source->bytes, source->size);
 	lua_pop(L, 1);
