@@ -51,7 +51,7 @@ function M.start(f)
 end
 function M.run() return session.default():run() end
 function M.stop() return session.default():stop() end
-function M.snapshot() return session.default():snapshot() end
+function M.snapshot(opts) return session.default():snapshot(opts) end
 --- Who a task is; see perfev.live.session.
 function M.task(tid) return session.default():task(tid) end
 --- The totals of the default session; see perfev.live.session.

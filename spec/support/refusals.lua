@@ -47,6 +47,15 @@ local function open_events(world, specs, opts, change)
   end, change)
 end
 
+local function take_snapshot(options)
+  return on_kernel("vm", function()
+    local s <close> = perfev.session { tid = TASK, overwrite = true }
+    s:event { "page-faults" }
+    assert(s:start())
+    return s:snapshot(options)
+  end)
+end
+
 local function open_on_arm64(spec)
   local open = open_events("arm64", spec)
   return function(more)
@@ -155,8 +164,9 @@ M.NOTHING = NOTHING
 --- The ways to produce a case, for spec/support/remedies.lua.
 M.ways = {
   on_kernel = on_kernel, open_events = open_events, open_on_arm64 = open_on_arm64, open_counter = open_counter,
-  open_group = open_group, open_named = open_named, release = release, refuse_opens = refuse_opens,
-  set_status = set_status, add_cgroups = add_cgroups, add_users = add_users, add_programs = add_programs,
+  open_group = open_group, open_named = open_named, take_snapshot = take_snapshot, release = release,
+  refuse_opens = refuse_opens, set_status = set_status, add_cgroups = add_cgroups, add_users = add_users,
+  add_programs = add_programs,
 }
 
 --- Chapters of doc/errors.md, each a list of cases.
@@ -735,6 +745,10 @@ M.chapters = {
     { "recording an overwritten ring", input = 'session { overwrite = true, record = "perf.data" }',
       run = open_events("vm", { "page-faults" }, { tid = TASK, overwrite = true, record = "perf.data" }),
       words = "record and overwrite", cause = "read by snapshots alone", remedy = "record or overwrite" },
+    { "a snapshot as a stream", input = 's:snapshot { record = "-" }', run = take_snapshot { record = "-" },
+      words = 'record "-"', cause = "each snapshot is a file", remedy = "record = FILE" },
+    { "names of no recording", input = "s:snapshot { names = true }", run = take_snapshot { names = true },
+      words = "names without record", cause = "it requires a recording", remedy = "record = FILE" },
     { "compressing no recording", input = "session { compress = true }",
       run = open_events("vm", { "page-faults" }, { tid = TASK, compress = true }),
       words = "compress without record", cause = "it requires a recording", remedy = "record = FILE" },

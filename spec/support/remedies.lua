@@ -531,6 +531,12 @@ rows["Recordings"] = {
   ["recording an overwritten ring"] = each(
     instead("record or overwrite", open_events("vm", { clock }, { tid = TASK, overwrite = true })),
     instead("record or overwrite", open_events("vm", { clock }, { tid = TASK, record = "perf.data" }))),
+  ["a snapshot as a stream"] = take("try: (record) = FILE", function(option)
+    return ways.take_snapshot { [option] = "stall.data" }
+  end),
+  ["names of no recording"] = take("try: (record) = FILE", function(option)
+    return ways.take_snapshot { names = true, [option] = "stall.data" }
+  end),
   ["compressing no recording"] = take("try: (record) = FILE", function(option)
     return open_events("vm", { clock }, { tid = TASK, compress = true, [option] = "perf.data" })
   end),

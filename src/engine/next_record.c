@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "engine/route.h"
+#include "task/history.h"
 
 enum { FIRST_USER_TYPE = 64 }; /* types of records that tools write begin here */
 
@@ -324,6 +325,8 @@ static bool is_bookkeeping(uint32_t type)
 /* Live, without memory for a name, the task is looked up in /proc later. */
 static int learn_from_record(struct pev_engine *e, struct pev_err *err)
 {
+	if (e->source->history)
+		pev_task_history_add(e->source->history, e->source->tasks, &e->rec);
 	if (e->rec.type == PEV_RECORD_CALLCHAIN_DEFERRED)
 		pev_deferred_join(&e->deferred, &e->rec);
 	else if (pev_tasks_feed(e->source->tasks, &e->rec) < 0 && e->source->is_recording)

@@ -118,7 +118,7 @@ perfev.signal(name: string, f: fun(signal: perfev.Signal): any)
 perfev.start(): true!
 perfev.run(): true!
 perfev.stop()
-perfev.snapshot(): integer!
+perfev.snapshot(options: { record: string?, names: boolean? }?): integer|true!
 perfev.task(tid: integer): perfev.Task?
 perfev.totals(): perfev.Totals
 perfev.list(pattern: string|{ name: string }?): table[]
@@ -177,7 +177,7 @@ s:close()
 s:fd(): integer
 s:dispatch(max: integer?): integer?, boolean|string
 s:records(options: { fields: string[] }?): fun(): ...any
-s:snapshot(): integer!
+s:snapshot(options: { record: string?, names: boolean? }?): integer|true!
 s:totals(): perfev.Totals
 s:task(tid: integer): perfev.Task?
 s:configure(options: perfev.SessionOptions)

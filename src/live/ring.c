@@ -104,32 +104,45 @@ static uint16_t size_at(const struct pev_ring *ring, uint64_t pos)
 }
 
 /*
- * The newest record is at head. Older ones follow, up to one whose end
- * was overwritten, or to bytes that were never written (size 0).
+ * The newest record is at head. Older ones follow, up to one whose end was overwritten, or to bytes
+ * that were never written (size 0). Returns their length. Notes their positions if found is given.
  */
-static uint64_t find_backward(struct pev_ring *ring)
+static uint64_t walk_backward(const struct pev_ring *ring, uint64_t head, uint64_t *found,
+			      uint64_t *nr_found)
 {
-	uint64_t walked = 0;
+	uint64_t walked = 0, nr = 0;
 
-	ring->nr_found = 0;
 	/* Empty: head counts down from 0. */
-	while (ring->head != 0 && walked < ring->size) {
-		uint16_t size = size_at(ring, ring->head + walked);
+	while (head != 0 && walked < ring->size) {
+		uint16_t size = size_at(ring, head + walked);
 
 		if (size < sizeof(struct perf_event_header) || size % 8 ||
-		    size > ring->size - walked || walked + size > -ring->head)
+		    size > ring->size - walked || walked + size > -head)
 			break;
-		ring->found[ring->nr_found++] = ring->head + walked;
+		if (found)
+			found[nr] = head + walked;
+		nr++;
 		walked += size;
 	}
+	*nr_found = nr;
 	return walked;
+}
+
+uint64_t pev_ring_backward_records(const struct pev_ring *ring, uint64_t *bytes)
+{
+	/* Acquire: as in pev_ring_refresh(). */
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE), nr;
+
+	*bytes = walk_backward(ring, head, NULL, &nr);
+	return head;
 }
 
 uint64_t pev_ring_refresh(struct pev_ring *ring)
 {
 	/* Acquire: the records before this head are seen as written. */
 	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	return ring->found ? find_backward(ring) : ring->head - ring->tail;
+	return ring->found ? walk_backward(ring, ring->head, ring->found, &ring->nr_found) :
+			     ring->head - ring->tail;
 }
 
 static const unsigned char *resync(struct pev_ring *ring)

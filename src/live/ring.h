@@ -74,6 +74,12 @@ int pev_ring_map_backward(struct pev_ring *ring, const struct pev_sys *sys, int 
 /* Does nothing if the ring is not mapped. */
 void pev_ring_unmap(struct pev_ring *ring);
 
+/*
+ * Returns the position of the newest record of a backward ring whose output is paused, and in
+ * *bytes the length of all whole records from there on. Changes nothing.
+ */
+uint64_t pev_ring_backward_records(const struct pev_ring *ring, uint64_t *bytes);
+
 /* Reads the kernel's position. Returns the number of unread bytes (backward ring: of all bytes). */
 uint64_t pev_ring_refresh(struct pev_ring *ring);
 

@@ -260,7 +260,7 @@ static int locate(struct pev_source *source, const struct pev_source_record *fro
 
 /* ---- rounds ---- */
 
-static int pause_output(struct pev_session *s, bool pause)
+int pev_session_pause_output(struct pev_session *s, bool pause)
 {
 	int first = 0;
 
@@ -305,9 +305,9 @@ static int begin(struct pev_source *source, enum pev_drain drain)
 	pev_session_end_round(s);
 	if (drain != PEV_DRAIN_ROUND && drain != PEV_DRAIN_REST)
 		pev_session_stop_feed(s);
-	rc = drain == PEV_DRAIN_SNAPSHOT ? pause_output(s, true) : 0;
+	rc = drain == PEV_DRAIN_SNAPSHOT ? pev_session_pause_output(s, true) : 0;
 	if (rc < 0) {
-		pause_output(s, false);
+		pev_session_pause_output(s, false);
 		return rc;
 	}
 	s->in_round = true;
@@ -355,7 +355,7 @@ int pev_session_end_round(struct pev_session *s)
 	/* The rings are not read for a while. */
 	if (s->drain < PEV_DRAIN_REST)
 		lift_full_rings(s, 1);
-	return s->drain == PEV_DRAIN_SNAPSHOT ? pause_output(s, false) : 0;
+	return s->drain == PEV_DRAIN_SNAPSHOT ? pev_session_pause_output(s, false) : 0;
 }
 
 static int end(struct pev_source *source, bool delivered)

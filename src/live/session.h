@@ -192,6 +192,19 @@ void pev_session_set_recorder(struct pev_session *session, struct pev_writer *re
 void pev_session_record_backward(struct pev_session *session);
 
 /*
+ * From here on, keeps what the recordings of snapshots need to name tasks: the tasks as of now, and
+ * the records of this event since then, which have that id (task/history.h). held: a process before
+ * its exec, or 0. Returns 0 or -ENOMEM.
+ */
+int pev_session_keep_tasks(struct pev_session *session, const struct pev_slot *slot, uint64_t id,
+			   int held);
+/*
+ * Writes the kept records about tasks and the content of the backward rings, whose output it pauses
+ * meanwhile. Callbacks may call it. Returns 0 or -errno; the recorder keeps errors of its own.
+ */
+int pev_session_record_snapshot(struct pev_session *session, struct pev_writer *recorder);
+
+/*
  * A round for the recorder only: copies all bytes to it and parses no record. Returns the number
  * of bytes. Marks rounds so that a reader can sort their records as a session would.
  */

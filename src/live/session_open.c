@@ -865,6 +865,7 @@ void pev_session_close(struct pev_session *s)
 	if (s->epfd >= 0)
 		s->sys->close(s->sys->ctx, s->epfd);
 	pev_merge_free(&s->merge);
+	pev_task_history_free(&s->history);
 	pev_tasks_free(&s->tasks);
 	free(s->ids);
 	free(s->slots);

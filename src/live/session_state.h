@@ -15,6 +15,7 @@
 #include "live/session.h"
 #include "perfdata/reorder.h"
 #include "record/lost.h"
+#include "task/history.h"
 
 /* A ring and its next record. */
 struct pev_session_ring {
@@ -98,6 +99,7 @@ struct pev_session {
 
 	uint64_t last_loss[PEV_LOSS_WORDS]; /* LOST record for the remaining losses */
 	struct pev_writer *recorder; /* borrowed; NULL: no recording */
+	struct pev_task_history history; /* for snapshots, if source.history is set */
 	uint64_t next_mark;         /* earliest time to mark a round of copying */
 	bool own_clock;             /* an event uses another clock: no order across rings */
 	unsigned process;           /* opened the session: pev_sys_process() */
@@ -150,6 +152,9 @@ void pev_session_record_read(struct pev_session *session, int marks);
 void pev_session_return_space(struct pev_session *session, struct pev_session_ring *ring);
 /* Records what the rings had before bytes that could not be parsed; these are not recorded. */
 void pev_session_record_skips(struct pev_session *session);
+
+/* Pauses or resumes the output into backward rings. Returns the first error. */
+int pev_session_pause_output(struct pev_session *session, bool pause);
 
 /* True if the record announces bytes of the ring's AUX area, which pev_session_aux() returns. */
 bool pev_session_announces_aux(struct pev_session *session, struct pev_session_ring *ring);

@@ -532,7 +532,7 @@ static int put_marks(struct pev_writer *writer, int nr)
 	return rc;
 }
 
-/* Gives the file its name with the first record of the kernel. */
+/* Gives the file its name: with the first record of the kernel, or at the end. */
 static int publish(struct pev_writer *writer)
 {
 	struct pev_err err;
@@ -548,7 +548,8 @@ int pev_writer_round(struct pev_writer *writer, struct iovec *pieces, int nr, in
 
 	if (rc < 0 || (!nr && !writer->has_unmarked))
 		return rc;
-	rc = publish(writer);
+	if (!writer->config.whole)
+		rc = publish(writer);
 	if (nr && rc == 0)
 		rc = put_pieces(writer, pieces, nr);
 	if (rc < 0)
@@ -673,7 +674,7 @@ int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_er
 	int rc = write_appended(writer);
 	int closed;
 
-	if (rc == 0)
+	if (rc == 0 && !writer->config.whole)
 		rc = publish(writer);
 	if (rc == 0)
 		rc = put_end(writer);
@@ -683,6 +684,8 @@ int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_er
 	if (rc == 0 && closed < 0)
 		rc = pev_fail(&writer->failed, closed, "cannot close %s",
 			      pev_output_file_name(&writer->file));
+	if (rc == 0)
+		rc = publish(writer);
 	if (!writer->file.stream && name && writer->begun && writer->failed.code == 0)
 		rc = pev_output_file_rename(&writer->file, writer->file.path, name,
 					    &writer->failed);

@@ -14,7 +14,8 @@
  *
  * The file gets its own name with the first record of the kernel; before that it is
  * FILE.PID.new. So a killed recorder leaves its records under that name, and one that
- * recorded nothing leaves the previous file alone. The previous file is renamed to FILE.old,
+ * recorded nothing leaves the previous file alone. With the option `whole` the file gets its name
+ * at the end, and a failure leaves no file. The previous file is renamed to FILE.old,
  * as perf does. A new file has mode 0600: a recording contains addresses, command lines and
  * memory of other users' processes.
  * Contract: tools/perf/Documentation/perf.data-file-format.txt, util/header.c.
@@ -47,6 +48,7 @@ struct pev_writer_config {
 	int level;
 	uint32_t chunk;          /* maximal content of a COMPRESSED record in bytes; 0: 1 MiB */
 	int fd;                  /* for "-": write here and close it; 0: standard output */
+	bool whole;              /* the file gets its own name when it is finished */
 };
 
 struct pev_writer; /* opaque; owns its descriptor */
@@ -58,7 +60,7 @@ struct pev_writer; /* opaque; owns its descriptor */
 int pev_writer_open(struct pev_writer **writer, const struct pev_sys *sys, const char *path,
 		    const struct pev_writer_config *config, struct pev_err *err);
 
-/* Closes without finishing. Removes the file if the recording has not begun. NULL is allowed. */
+/* Closes without finishing. Removes the file if it has not its own name yet. NULL is allowed. */
 void pev_writer_close(struct pev_writer *writer);
 
 /*

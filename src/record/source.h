@@ -48,6 +48,7 @@ enum pev_drain {
 };
 
 struct pev_tasks;
+struct pev_task_history;
 struct pev_attr;
 struct pev_source;
 
@@ -82,6 +83,7 @@ struct pev_source {
 	const struct pev_source_calls *calls;
 	struct pev_source_run *run;
 	struct pev_tasks *tasks; /* learns from the records */
+	struct pev_task_history *history; /* keeps those about tasks; NULL: none */
 	uint64_t changes;        /* increases with each new event of a recording */
 	bool is_recording;       /* its clock is the records'; it ends when fill returns 0 */
 };

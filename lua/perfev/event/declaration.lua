@@ -530,7 +530,7 @@ local function build_one(decl, found, unit, at, is_narrow)
     return nil, ("event '%s': aux_buffer and overwrite at once; an AUX area is read as it comes"):format(decl.name),
       core.errno.EINVAL
   end
-  local reads = is_narrow and decl.reads or nil
+  local reads = is_narrow and not spec.write_backward and decl.reads or nil
   local ok, attr = pcall(registers.attr, fields_of(decl, found, spec, unit, at, aux_bytes ~= nil, reads))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
   -- An option that the user did not set may be dropped if a PMU lacks it.

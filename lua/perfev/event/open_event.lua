@@ -211,9 +211,9 @@ local function adjust_attr(self, ev, built)
   end
 end
 
--- True if the kernel need not write more of a sample than the callbacks read.
+-- True if the kernel need not write more of a sample than the callbacks read. Snapshots may be recorded.
 local function takes_fields_only(self)
-  return not (self.opts.record or self.takes_views)
+  return not (self.opts.record or self.opts.overwrite or self.takes_views)
 end
 
 -- The options with which a count of samples is a count of the event.
@@ -248,7 +248,7 @@ end
 local function can_only_count(self, ev, built)
   local opts, decl = self.opts, ev.decl
   if ev.takes_records or ev.is_grouped or ev.hidden or self.pulled or not takes_fields_only(self) then return false end
-  if opts.count or opts.overwrite or options.selects_comm(opts) or decl.condition or M.has_function(self)
+  if opts.count or options.selects_comm(opts) or decl.condition or M.has_function(self)
     or not as_callback.only_counts(decl.callbacks) then return false end
   for name, value in pairs(built.spec) do
     local is_empty = type(value) == "table" and next(value) == nil -- sample_bits of the event string
@@ -261,8 +261,9 @@ end
 
 local function add(self, ev, built, target, leader)
   local strings
-  local is_narrow, opts = takes_fields_only(self), self.opts
-  local no_time = is_narrow and not (opts.count or opts.overwrite or event.needs_order(ev.decl))
+  local opts, is_overwritten = self.opts, built.attr.write_backward
+  local is_narrow = takes_fields_only(self) and not is_overwritten
+  local no_time = is_narrow and not (opts.count or event.needs_order(ev.decl))
   if no_time and not ev.only_counts then self:_log(1, ev.name .. ": without time: its aggregators need no order") end
   if built.format and not self.has_strings then
     strings, self.has_strings = tracefs.strings(), true
@@ -274,7 +275,7 @@ local function add(self, ev, built, target, leader)
     args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
-    no_task = not opts.record and not event.needs_task(ev.decl),
+    no_task = not (opts.record or is_overwritten) and not event.needs_task(ev.decl),
     no_cpu = is_narrow and (ev.decl.reads ~= nil or not event.needs_task(ev.decl)),
     no_time = no_time or built.spec.time == false, no_records = ev.only_counts,
   }

@@ -3,6 +3,7 @@
 -- per wakeup: open_session, event_loop, command, recording, close_session.
 
 local as_callback = require "perfev.aggregate.as_callback"
+local check = require "perfev.base.check"
 local close_session = require "perfev.live.close_session"
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
@@ -11,6 +12,7 @@ local guard_methods = require "perfev.base.method_guard"
 local lazy = require "perfev.base.lazy_module"
 local open_session = require "perfev.live.open_session"
 local opened = require "perfev.event.open_event"
+local option_tables = require "perfev.option_tables.snapshot"
 local options = require "perfev.base.options"
 local shown = require "perfev.base.show_value"
 local track_tasks = require "perfev.live.track_tasks"
@@ -20,6 +22,7 @@ local counter = lazy "perfev.counter.counter"
 local explain = lazy "perfev.event.explain_refusal"
 local pull_records = lazy "perfev.live.pull_records"
 local session_plan = lazy "perfev.live.session_plan"
+local writer = lazy "perfev.perfdata.writer"
 
 local M = {}
 
@@ -176,11 +179,12 @@ function Session:_declare(spec, level)
   if self.running and not self.opts.input and not self.maps and track_tasks.wants_maps(self) then
     ok, why, code = track_tasks.open_event(self)
     if not ok then return nil, why, code end
-    track_tasks.scan_tasks(self)
+    ok, why, code = track_tasks.scan_tasks(self)
   elseif event.needs_names(decl) then
     ok, why, code = track_tasks.follow_tasks(self)
-    if not ok then return nil, why, code end
   end
+  if ok and self.running then ok, why, code = track_tasks.keep_history(self) end
+  if not ok then return nil, why, code end
   return ev
 end
 
@@ -384,26 +388,39 @@ local function has_backward(self)
   return false
 end
 
+local function check_snapshot_options(opts)
+  if opts.record == "-" then error('snapshot: record "-": each snapshot is a file\n  try: record = FILE', 3) end
+  if opts.names and not opts.record then
+    error("snapshot: names without record\n  it requires a recording\n  try: record = FILE", 3)
+  end
+end
+
 --- Delivers the records of backward rings to the callbacks, oldest first: of events with `write_backward`, which the
 -- option `overwrite` sets for all. The kernel's output is paused meanwhile. The records stay in the rings: a later
 -- snapshot delivers them again if they are not overwritten by then. A call from a record's callback takes effect after
 -- the round.
+-- With `record`, writes them to a new perf.data file, at once and also from a callback, and delivers none.
+-- @tparam ?table opts  `record` (path of the file), `names` (true: it keeps the names of the sampled functions)
 -- @treturn[1] integer  records delivered; from a record's callback 0
--- @treturn[2] nil
--- @treturn[2] string
--- @treturn[2] integer errno
-function Session:snapshot()
-  refuse_pulled(self, "snapshot")
+-- @treturn[2] true     with `record`
+-- @treturn[3] nil
+-- @treturn[3] string
+-- @treturn[3] integer errno
+function Session:snapshot(opts)
+  opts = check.take("snapshot", opts == nil and {} or opts, option_tables.snapshot, 3)
+  check_snapshot_options(opts)
+  if not opts.record then refuse_pulled(self, "snapshot") end
   refuse_closed(self)
   if not has_backward(self) then
     error("session: snapshot() needs an event with write_backward, or the session's option overwrite", 2)
   end
+  if self.replay then
+    return nil, "snapshot: the events of a recording are as they were recorded", core.errno.EOPNOTSUPP
+  end
+  if opts.record then return writer.snapshot(self, opts.record, opts.names) end
   if self.core:dispatching() then
     self.wants_snapshot = true
     return 0
-  end
-  if self.replay then
-    return nil, "snapshot: the events of a recording are as they were recorded", core.errno.EOPNOTSUPP
   end
   local n, what, code = self.core:dispatch("snapshot")
   if not n then return nil, explain.refusal(what, code), code end

@@ -3,6 +3,7 @@
 -- names, formats, facts about the machine, and running tasks. Each part is a complete recording.
 
 local core = require "perfev.core"
+local explain = require "perfev.base.lazy_module" "perfev.event.explain_refusal"
 local facts = require "perfev.perfdata.machine_facts"
 local names = require "perfev.event.perf_names"
 local native = require "perfev.base.native_module"
@@ -49,10 +50,11 @@ local function read_arguments()
 end
 
 -- Lists the "system:name" of each tracepoint, also if the session uses another name.
-local function tracepoint_names(session)
+local function tracepoint_names(self)
   local list, seen = {}, {}
-  for ev in opened.each(session.events) do
-    local name = ev.attr.type == TRACEPOINT and ev.format and ev.format:match("^name: (%S+)")
+  for ev in opened.each(self.session.events) do
+    local is_tracepoint = self.number[ev.slot] and ev.attr.type == TRACEPOINT
+    local name = is_tracepoint and ev.format and ev.format:match("^name: (%S+)")
     local full_name = name and ev.built.system and ev.built.system .. ":" .. name
     if full_name and not seen[full_name] then list[#list + 1], seen[full_name] = full_name, true end
   end
@@ -107,7 +109,7 @@ local function add_events(self)
   local slots, has_tracepoint = self.session.core:slots(), false
   for i = #self.slots + 1, #slots do
     local one = slots[i]
-    if not one.closed then
+    if not one.closed and (not self.has_slot or self.has_slot(i - 1, one.attr)) then
       self.number[i - 1] = #self.events
       self.events[#self.events + 1] = one
       has_tracepoint = has_tracepoint or one.attr.type == TRACEPOINT
@@ -117,7 +119,7 @@ local function add_events(self)
   end
   self.slots = slots
   if not has_tracepoint then return end
-  local formats = tracing.write(tracepoint_names(self.session))
+  local formats = tracing.write(tracepoint_names(self))
   if formats then self.rec:tracing(formats) end
 end
 
@@ -146,18 +148,17 @@ local function samples_kernel(events)
   return false
 end
 
--- Writes the synthetic records. They belong to the session's tracking event, so callbacks do not receive them.
-local function add_tasks(self)
+-- Writes the synthetic records of the kernel and of all tasks, or of these processes. They belong to the session's
+-- tracking event, so callbacks do not receive them.
+local function add_tasks(self, all, pids)
   local session, tracking = self.session, self.session.maps
   local batch, size = {}, 0
   local function flush()
     if size > 0 then self.rec:records(table.concat(batch)) end
     batch, size = {}, 0
   end
-  local wide = options.is_cpu_wide(session.opts)
   local held = not session.running and session.child and session.child:pid() or nil
-  for bytes in synthesise.tasks { all = wide, pids = not wide and session.target.pids or nil, attr = tracking.attr,
-                                  id = tracking.ids[1], held = held,
+  for bytes in synthesise.tasks { all = all, pids = pids, attr = tracking.attr, id = tracking.ids[1], held = held,
                                   bpf = tracking.attr.ksymbol and samples_kernel(self.events) } do
     batch[#batch + 1], size = bytes, size + #bytes
     if size >= BATCH then flush() end
@@ -177,16 +178,23 @@ local function failure_of(self, begun)
   return M.with_hint(self, text, code), code
 end
 
+-- Writes what comes before the records.
+local function describe(self, rec)
+  self.rec, self.slots, self.number, self.events, self.told = rec, {}, {}, {}, nil
+  add_events(self)
+  add_features(self)
+  rec:begin()
+end
+
 local function open_part(self)
   local rec, why, code = core.writer {
     path = self.path, fd = self.session._record_fd, level = self.level, chunk = self.chunk,
   }
   if not rec then return nil, M.with_hint(self, why, code), code end
-  self.rec, self.slots, self.number, self.events, self.told, self.lost_own = rec, {}, {}, {}, nil, nil
-  add_events(self)
-  add_features(self)
-  rec:begin()
-  add_tasks(self)
+  self.lost_own = nil
+  describe(self, rec)
+  local wide = options.is_cpu_wide(self.session.opts)
+  add_tasks(self, wide, not wide and self.session.target.pids or nil)
   why, code = failure_of(self)
   if why then
     rec:close()
@@ -216,6 +224,25 @@ local function save_names(self, path)
   self.bytes = self.bytes + (bytes or 0)
 end
 
+-- Writes the sections that need the whole content, if nothing failed; quick: without build-ids, which need other files.
+-- Returns the number of samples; nil for a stream.
+local function describe_content(self, quick)
+  local rec = self.rec
+  local is_file = not rec:is_stream()
+  local samples, first, last
+  if is_file then samples, first, last = rec:samples() end
+  if rec:failure() then return samples end
+  if #self.slots > 0 then add_private(self) end
+  -- A breakpoint on a command's variable is opened after its exec, so it may not be described yet.
+  local more = is_file and #self.events > self.described and self.events or nil
+  local maps = is_file and not quick and mapped_files(self) or nil
+  local known = { maps = maps, first_time = first, last_time = last, events = more }
+  for _, section in ipairs(facts.features_at_end(known)) do
+    rec:feature(section.id, section.bytes)
+  end
+  return samples
+end
+
 -- Writes the end of a part; quick: without build-ids and names, which need other files.
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
@@ -223,18 +250,7 @@ local function close_part(self, name, quick)
   self.lost_own = lost_own > 0 and lost_own or nil
   session.core:record(nil)
   local is_file = not rec:is_stream()
-  local samples, first, last
-  if is_file then samples, first, last = rec:samples() end
-  if not rec:failure() then
-    if #self.slots > 0 then add_private(self) end
-    -- A breakpoint on a command's variable is opened after its exec, so it may not be described yet.
-    local more = is_file and #self.events > self.described and self.events or nil
-    local maps = is_file and not quick and mapped_files(self) or nil
-    local known = { maps = maps, first_time = first, last_time = last, events = more }
-    for _, section in ipairs(facts.features_at_end(known)) do
-      rec:feature(section.id, section.bytes)
-    end
-  end
+  local samples = describe_content(self, quick)
   local failed, code = failure_of(self, true)
   local ok, why, errno = rec:finish(name)
   if not ok and not failed then failed, code = M.with_hint(self, why, errno), errno end
@@ -355,6 +371,35 @@ function M.start(session)
   local ok, why, code = open_part(self)
   if not ok then return nil, why, code end
   return self
+end
+
+--- Writes a snapshot: the records in backward rings, and what names their tasks. After a failure there is no file, and
+-- a previous file of that name stays.
+-- @tparam session session
+-- @tparam string path
+-- @tparam ?boolean with_names  true: add the names of the sampled functions
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.snapshot(session, path, with_names)
+  local tracking = session.maps or {}
+  local lost_own = session.core:totals().lost_own
+  local self = { session = session, path = path, bytes = 0, lost_own = lost_own > 0 and lost_own or nil,
+                 has_slot = function(slot, attr) return attr.write_backward or slot == tracking.slot end }
+  local rec <close>, why, code = core.writer { path = path, whole = true }
+  if not rec then return nil, M.with_hint(self, why, code), code end
+  describe(self, rec)
+  if tracking.slot then add_tasks(self, false, {}) end
+  local ok, what, errno = session.core:record_snapshot(rec)
+  if ok then describe_content(self) end
+  why, code = failure_of(self)
+  if why then return nil, why, code end
+  if not ok then return nil, explain.refusal(what, errno), errno end
+  ok, what, errno = rec:finish()
+  if not ok then return nil, M.with_hint(self, what, errno), errno end
+  if with_names and not rec:is_stream() then save_names(self, path) end
+  return true
 end
 
 return M

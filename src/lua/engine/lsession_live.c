@@ -357,6 +357,36 @@ static int l_session_record_kept(lua_State *L)
 	return 0;
 }
 
+/*
+ * s:keep_tasks(slot, id, held) -> 0 | nil, message, errno: from here on, keeps what the recordings
+ * of snapshots need to name tasks
+ */
+static int l_session_keep_tasks(lua_State *L)
+{
+	struct l_session *self = l_session_check_live(L);
+	uint64_t id = (uint64_t)luaL_checkinteger(L, 3);
+	int held = (int)luaL_optinteger(L, 4, 0);
+	struct pev_err err;
+	int rc = pev_session_keep_tasks(self->s, check_slot(L, self, 2), id, held);
+
+	if (rc < 0)
+		pev_fail(&err, rc, "no memory for the names of tasks");
+	return l_result(L, rc, &err);
+}
+
+/* s:record_snapshot(recorder) -> 0 | nil, message, errno */
+static int l_session_record_snapshot(lua_State *L)
+{
+	struct l_session *self = l_session_check_live(L);
+	struct pev_writer *rec = l_writer_enter(L, 2);
+	struct pev_err err;
+	int rc = pev_session_record_snapshot(self->s, rec);
+
+	if (rc < 0)
+		pev_fail(&err, rc, "cannot pause the output of a backward ring");
+	return l_result(L, rc, &err);
+}
+
 /* s:record(recorder or nil): sets the recorder for records read from here on */
 static int l_session_record(lua_State *L)
 {
@@ -482,6 +512,8 @@ const luaL_Reg l_session_live_methods[] = {
 	{ "time_on", l_session_time_on },
 	{ "copy", l_session_copy },
 	{ "record", l_session_record },
+	{ "keep_tasks", l_session_keep_tasks },
+	{ "record_snapshot", l_session_record_snapshot },
 	{ "record_kept", l_session_record_kept },
 	{ "record_losses", l_session_record_losses },
 	{ "sampled", l_session_sampled },

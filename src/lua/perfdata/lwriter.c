@@ -74,7 +74,10 @@ static const struct pev_deflate *find_deflate(lua_State *L)
 	return deflate;
 }
 
-/* writer{ path =, level = (0: uncompressed), chunk =, fd = } -> writer | nil, message, errno */
+/*
+ * writer{ path =, level = (0: uncompressed), chunk =, fd =, whole = } -> writer
+ * | nil, message, errno
+ */
 static int l_writer(lua_State *L)
 {
 	struct pev_writer_config config = { 0 };
@@ -87,6 +90,7 @@ static int l_writer(lua_State *L)
 	config.level = (int)l_option_integer(L, 1, "level", 0);
 	config.chunk = (uint32_t)l_option_integer(L, 1, "chunk", 0);
 	config.fd = (int)l_option_integer(L, 1, "fd", 0);
+	config.whole = l_option_bool(L, 1, "whole");
 	lua_getfield(L, 1, "path");
 	path = luaL_checkstring(L, -1);
 	if (config.level) {
