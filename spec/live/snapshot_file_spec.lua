@@ -110,6 +110,10 @@ int main(int argc, char **argv)
 		touch(gate, atol(argv[3]));
 	else
 		call(atol(argv[3]));
+	/* flightrec: the files are there. */
+	for (int i = 5; i < argc; i++)
+		while (access(argv[i], F_OK))
+			usleep(1000);
 	return 0;
 }
 ]]
@@ -252,4 +256,58 @@ describe("the file of a snapshot", function()
     end
     assert.equal(300, faults)
   end)
+end)
+
+describe("flightrec --record", function()
+  it("writes a file for each trigger that the condition accepts, until --max", function()
+    needs("program perf")
+    local opener = assert(io.open(gate, "r+"))
+    assert(opener:write "xxxxxxxx")
+    assert(opener:flush())
+    local file = dir .. "/flight.data"
+    local got = run { run.perfl, "-q", "flightrec", "--record", file, "--max", "2", "--trigger", PRCTL,
+      "--filter", "option >= " .. TRIGGER, "--when", "seen = (seen or 0) + 1; return seen % 2 == 0", PRCTL, "--",
+      path, "stalls", gate, "5", "3", file, file .. ".1" }
+    opener:close()
+    assert.same({ 0, "" }, { got.code, got.err })
+    assert.matches(("^%%-%%- %s: option: 0x001e8481, [^\n]* in %s\n%%-%%- [^\n]*0x001e8483, [^\n]* in %s.1\n$"):format(
+      (PRCTL:gsub("%p", "%%%0")), (file:gsub("%p", "%%%0")), (file:gsub("%p", "%%%0"))), got.out)
+    for _, one in ipairs { file, file .. ".1" } do
+      local text = by_perf("script", "-i", one, "-F", "comm,event,trace")
+      assert.is_true(sampled(text) >= 6, text)
+      assert.equal(sampled(text), select(2, by_perfl(one):gsub("keeper\t%d+\n", "")))
+    end
+  end)
+
+  it("keeps call chains with -g, and prints nothing of them", function()
+    needs()
+    local file = dir .. "/chains.data"
+    local opener = assert(io.open(gate, "r+"))
+    assert(opener:write "x")
+    assert(opener:flush())
+    local got = run { run.perfl, "-q", "flightrec", "-g", "--record", file, "--no-names", "page-faults", "--",
+      path, "touch", gate, "5" }
+    opener:close()
+    assert.equal(0, got.code, got.err)
+    assert.equal(("-- the end, in %s\n"):format(file), got.out)
+    local chain = 0
+    local rec <close> = assert(perfev.open(file))
+    for r in rec:records { types = { "sample" }, user = false } do
+      if r.type == "sample" then chain = math.max(chain, #r.stack) end
+    end
+    assert.is_true(chain > 1)
+  end)
+
+  for words, says in pairs {
+    ["--when 'args.pid > 0' sched:sched_switch"]
+      = "^flightrec: %-%-when without %-%-trigger\n.*try: %-%-trigger EVENT\n",
+    ["--trigger sched:sched_switch --when 'x ==' sched:sched_switch"]
+      = "^flightrec: %-%-when:1: .*near <eof>\n",
+  } do
+    it("refuses " .. words, function()
+      local got = run(("%s flightrec %s -- true"):format(run.quote(run.perfl), words))
+      assert.equal(2, got.code)
+      assert.matches(says, got.err)
+    end)
+  end
 end)
