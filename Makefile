@@ -47,8 +47,8 @@ elf_FILES := $(addprefix symbol/,elf_program elf elf_note) base/err base/file_im
 elf_PKG := libelf
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
-symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust source_line) \
-	base/err base/file_image
+symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) \
+	$(addprefix dwarf/,debug_info die source_line) base/err base/file_image
 # libstdc++ demangles C++ names; the tree has no C++ and needs no C++ compiler.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_FILES := perfdata/zstd base/err

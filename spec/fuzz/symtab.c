@@ -13,7 +13,7 @@
 #include "symbol/demangle.h"
 #include "symbol/perf_map.h"
 #include "task/maps.h"
-#include "symbol/source_line.h"
+#include "dwarf/source_line.h"
 #include "symbol/kallsyms.h"
 #include "symbol/symtab.h"
 
@@ -58,25 +58,25 @@ static void touch_source(const char *image, size_t size)
 {
 	struct pev_supplement supplement;
 	struct pev_source_place places[8];
-	struct pev_source_lines *source;
+	struct pev_debug_info *source;
 
-	if (pev_source_lines_open(&source, image, size, NULL) < 0)
+	if (pev_debug_info_open(&source, image, size, NULL) < 0)
 		return;
-	if (pev_source_lines_supplement(source, &supplement)) {
+	if (pev_debug_info_supplement(source, &supplement)) {
 		touch_string(supplement.name);
 		for (size_t i = 0; i < supplement.build_id_len; i++)
 			sink += ((const unsigned char *)supplement.build_id)[i];
 	}
-	pev_source_lines_supply(source, image, size, NULL);
+	pev_debug_info_supply(source, image, size, NULL);
 	for (uint64_t address = 0x1000; address < 0x1400; address += 0x20) {
-		int nr = pev_source_lines_at(source, address, places, 8);
+		int nr = pev_source_places_at(source, address, places, 8);
 
 		for (int i = 0; i < nr; i++) {
 			touch_string(places[i].function);
 			touch_string(places[i].file);
 		}
 	}
-	pev_source_lines_close(source);
+	pev_debug_info_close(source);
 }
 
 /* A compiled row has to lead to the same caller as the rules that it is compiled from. */

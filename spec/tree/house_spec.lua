@@ -3,8 +3,8 @@
 local run = require "spec.support.run"
 
 -- Folders from the bottom up. A file includes or requires files of its own folder and of folders before it.
-local c_folders = { "base", "aggregate", "tracepoint", "record", "task", "event", "symbol", "profile", "perfdata",
-  "live", "engine" }
+local c_folders = { "base", "aggregate", "tracepoint", "record", "task", "event", "dwarf", "symbol", "profile",
+  "perfdata", "live", "engine" }
 local binding_folders = { "base", "event", "hooks", "symbol", "record", "aggregate", "profile", "perfdata", "engine" }
 local lua_folders = {
   "perfev/option_tables", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",

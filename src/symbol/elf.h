@@ -1,7 +1,7 @@
 /*
  * elf.h - an ELF file's sections, segments, symbols and notes.
  *
- * This thin layer over libelf is the only reader of ELF files, except libdw under source_line.c.
+ * This thin layer over libelf is the only reader of ELF files, except libdw in src/dwarf/.
  * It reads the file's bytes, which the caller keeps until pev_elf_close(), and does not write to
  * them; of an image it loads what it reads. The bytes may be hostile, or only the head of a file:
  * every name, offset and count is checked against their length. Pointers that it returns are

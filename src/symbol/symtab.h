@@ -26,7 +26,7 @@ struct pev_symtab_facts {
 	uint32_t debuglink_crc;
 	bool symtab;             /* has .symtab: no other file has more names */
 	bool minidebug;          /* has .gnu_debugdata, which was read */
-	bool debug_info;         /* has .debug_info, for source_line.h */
+	bool debug_info;         /* has .debug_info, for src/dwarf/ */
 	uint32_t machine;        /* EM_..., for disassembler.h */
 	uint64_t symbols;
 	uint64_t bytes;          /* of memory that the symbols and names take */

@@ -392,4 +392,26 @@ function M.find_supplement(symtab, path, name, id, place, note, use)
   end
 end
 
+--- Reads the DWARF of a program, its own or its debug file's, and its supplement.
+-- @tparam userdata symbols  of the program; they keep the DWARF
+-- @tparam boolean is_apart  true if the DWARF is known to be in the debug file
+-- @treturn boolean          true if it has DWARF
+function M.read_dwarf(symtab, symbols, place, is_apart, note)
+  local facts, path, is_read = symbols:facts(), place.path, nil
+  local function use(image) return symbols:debug(image) or false end
+  if facts.debug_info and not is_apart then is_read = M.read(place, use) end
+  if is_read == nil then is_read, path = M.find_debug(symtab, facts, place, note, use) end
+  if not is_read then return false end
+  local name, id = symbols:supplement()
+  local found = not name or M.find_supplement(symtab, path, name, id, place, note, function(image)
+    symbols:supply(image)
+    return true
+  end)
+  if not found then
+    note(("%s: some lines and inlined functions are missing: its supplementary file %s is not installed\n"
+      .. "  try: install it; the package of this debug file has it, too"):format(escape(path), escape(name)))
+  end
+  return true
+end
+
 return M

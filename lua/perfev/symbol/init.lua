@@ -353,32 +353,12 @@ function World:keep(raw, list, parent_of)
   return true
 end
 
--- Reads the DWARF of the program or of its debug file, and its supplement, when the first line is needed.
-local function read_lines(self, file)
-  file.lines = {}
-  local symtab, symbols = load_symtab(), file.symbols
-  local facts, path, is_read = symbols:facts(), file.place.path, nil
-  local function read_debug(image) return symbols:debug(image) or false end
-  if facts.debug_info and not file.debug then is_read = files.read(file.place, read_debug) end
-  if is_read == nil then
-    is_read, path = files.find_debug(symtab, facts, file.place, make_logger(self), read_debug)
-  end
-  if not is_read then return end
-  local name, id = symbols:supplement()
-  if not name then return end
-  local found = files.find_supplement(symtab, path, name, id, file.place, make_logger(self), function(image)
-    symbols:supply(image)
-    return true
-  end)
-  if not found then
-    log(self, 0, ("%s: some lines and inlined functions are missing: its supplementary file %s is not installed\n"
-      .. "  try: install it; the package of this debug file has it, too"):format(escape(path), escape(name)))
-  end
-end
-
 -- Functions at an address, the innermost inlined one first: { symbol, file, line }.
 local function find_lines(self, file, address)
-  if not file.lines then read_lines(self, file) end
+  if not file.lines then
+    file.lines = {}
+    files.read_dwarf(load_symtab(), file.symbols, file.place, file.debug ~= nil, make_logger(self))
+  end
   local list = file.lines[address]
   if not list then
     list = file.symbols:lines(address)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "dwarf/source_line.h"
 #include "symbol/demangle.h"
 #include "symbol/elf.h"
 #include "lua/base/lclass.h"
@@ -128,11 +129,11 @@ static int l_debug(lua_State *L)
 	int rc;
 
 	check_symtab(L);
-	pev_source_lines_close(self->source);
-	self->source = NULL;
+	pev_debug_info_close(self->debug_info);
+	self->debug_info = NULL;
 	lua_settop(L, 2);
 	lua_setiuservalue(L, 1, 1);
-	rc = pev_source_lines_open(&self->source, image->bytes, image->len, &err);
+	rc = pev_debug_info_open(&self->debug_info, image->bytes, image->len, &err);
 	if (rc < 0)
 		return l_fail(L, rc, &err);
 	lua_pushboolean(L, 1);
@@ -146,7 +147,7 @@ static int l_supplement(lua_State *L)
 	struct pev_supplement supplement;
 
 	check_symtab(L);
-	if (!self->source || !pev_source_lines_supplement(self->source, &supplement))
+	if (!self->debug_info || !pev_debug_info_supplement(self->debug_info, &supplement))
 		return 0;
 	lua_pushstring(L, supplement.name);
 	lua_pushlstring(L, supplement.build_id, supplement.build_id_len);
@@ -162,8 +163,8 @@ static int l_supply(lua_State *L)
 	int rc;
 
 	check_symtab(L);
-	luaL_argcheck(L, self->source, 1, "it has no lines yet");
-	rc = pev_source_lines_supply(self->source, image->bytes, image->len, &err);
+	luaL_argcheck(L, self->debug_info, 1, "it has no lines yet");
+	rc = pev_debug_info_supply(self->debug_info, image->bytes, image->len, &err);
 	if (rc < 0)
 		return l_fail(L, rc, &err);
 	lua_settop(L, 2);
@@ -194,8 +195,8 @@ static int l_lines(lua_State *L)
 	int nr = 0;
 
 	check_symtab(L);
-	if (self->source)
-		nr = pev_source_lines_at(self->source, address, places, PLACES_MAX);
+	if (self->debug_info)
+		nr = pev_source_places_at(self->debug_info, address, places, PLACES_MAX);
 	lua_createtable(L, nr, 0);
 	for (int i = 0; i < nr; i++) {
 		push_place(L, &places[i]);
@@ -246,7 +247,7 @@ static int l_close(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
 
-	pev_source_lines_close(self->source);
+	pev_debug_info_close(self->debug_info);
 	pev_symtab_free(self->table);
 	*self = (struct l_symtab){ .find_frame = pev_symtab_find_frame,
 				     .demangle = pev_demangle };

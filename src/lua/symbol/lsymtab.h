@@ -6,14 +6,14 @@
 
 #include <stdbool.h>
 
-#include "symbol/source_line.h"
+#include "dwarf/debug_info.h"
 #include "symbol/symtab.h"
 
 #define L_SYMTAB_TYPENAME "perfev.symtab"
 
 struct l_symtab {
 	struct pev_symtab *table;        /* owned; NULL once closed */
-	struct pev_source_lines *source; /* owned; its bytes are user value 1, its supplement's 2 */
+	struct pev_debug_info *debug_info; /* owned; user values 1 and 2: its bytes, a supplement */
 	/* pev_symtab_find_frame() */
 	bool (*find_frame)(const struct pev_symtab *table, uint64_t offset, bool returns,
 			   bool unwound, struct pev_symtab_place *place);
