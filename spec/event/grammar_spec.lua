@@ -196,7 +196,7 @@ describe("a pattern", function()
       ["a*"] = "ab abc a", ["a?"] = "ab", ["[ab]*"] = "ab abc b a", ["[!a]"] = "b", ["a[b-c]"] = "ab", ["a.c"] = "",
       ["*"] = "ab abc b a",
     } do
-      local found, matches = {}, grammar.matcher(pattern)
+      local found, matches = {}, require("perfev.base.glob").matcher(pattern)
       for _, name in ipairs { "ab", "abc", "b", "a" } do
         if matches(name) then found[#found + 1] = name end
       end

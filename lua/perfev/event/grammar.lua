@@ -13,6 +13,7 @@
 -- the first byte that does not parse.
 
 local lazy = require "perfev.base.lazy_module"
+local glob = require "perfev.base.glob"
 local names = require "perfev.event.perf_names"
 local foreign_names = lazy "perfev.event.foreign_names"
 
@@ -259,8 +260,6 @@ end
 
 -- ---- events ----
 
-local GLOB = "[*?%[]"
-
 local function is_known(name)
   local found, why = names.find(name)
   return found ~= nil or why ~= nil
@@ -288,7 +287,7 @@ local function read_whole(input, prefix)
 end
 
 local function check_glob(name, at)
-  local ok = pcall(M.matcher, name)
+  local ok = pcall(glob.matcher, name)
   if not ok then raise_fault(at, ("the pattern '%s' is not closed"):format(name), "a ] after the [") end
 end
 
@@ -304,7 +303,7 @@ local function read_tracepoint(input, system, at)
   check_glob(name, mark + 1)
   input.at = mark + 1 + #name
   local node = { kind = "tracepoint", system = system, name = name, terms = {}, modifiers = "",
-    glob = system:find(GLOB) ~= nil or name:find(GLOB) ~= nil }
+    glob = glob.is_pattern(system) or glob.is_pattern(name) }
   if match_here(input, "/") then
     node.terms = read_terms(input)
     if not match_here(input, ":") then
@@ -337,7 +336,7 @@ local function read_slash(input, word)
     return { kind = is_known(word) and "name" or "raw", name = word, terms = terms, modifiers = modifiers }
   end
   if word:find("[%[%]!]") then check_glob(word, input.at) end
-  return { kind = "pmu", name = word, terms = terms, modifiers = modifiers, glob = word:find(GLOB) ~= nil }
+  return { kind = "pmu", name = word, terms = terms, modifiers = modifiers, glob = glob.is_pattern(word) }
 end
 
 -- Reads "1:0", a type and a config, or "316", a tracepoint's id.
@@ -475,33 +474,6 @@ function M.parse(text)
   if type(tree) ~= "table" then error(tree, 0) end
   tree = translate_fault(input, tree)
   return nil, M.fault(text, tree.at, tree.why, tree.remedy)
-end
-
--- ---- globs ----
-
---- Returns a function that tests whether a name matches a shell pattern (* ? [a-z] [!a-z]).
--- Raises if a bracket is not closed.
-function M.matcher(pattern)
-  local parts, at = { "^" }, 1
-  while at <= #pattern do
-    local c = pattern:sub(at, at)
-    if c == "*" then
-      parts[#parts + 1] = ".*"
-    elseif c == "?" then
-      parts[#parts + 1] = "."
-    elseif c == "[" then
-      local negated, set, after = pattern:match("^%[(!?)(%]?[^%]]*)%]()", at)
-      if not set then error("bracket not closed", 2) end
-      parts[#parts + 1] = ("[%s%s]"):format(negated == "!" and "^" or "", (set:gsub("[%%%]%^]", "%%%0")))
-      at = after - 1
-    else
-      parts[#parts + 1] = c:gsub("%p", "%%%0")
-    end
-    at = at + 1
-  end
-  parts[#parts + 1] = "$"
-  local compiled = table.concat(parts)
-  return function(name) return name:find(compiled) ~= nil end
 end
 
 return M

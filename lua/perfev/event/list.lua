@@ -4,7 +4,7 @@
 
 local core = require "perfev.core"
 local filter = require "perfev.tracepoint.filter"
-local grammar = require "perfev.event.grammar"
+local glob = require "perfev.base.glob"
 local names = require "perfev.event.perf_names"
 local pmu = require "perfev.event.pmu"
 local tracefs = require "perfev.tracepoint.tracefs"
@@ -136,7 +136,7 @@ local function everything() return true end
 local function make_matcher(pattern)
   if not pattern then return everything end
   if pattern:find("[*?%[]") then
-    local ok, matches = pcall(grammar.matcher, pattern)
+    local ok, matches = pcall(glob.matcher, pattern)
     return ok and matches or function() return false end
   end
   return function(name) return name:find(pattern, 1, true) ~= nil end

@@ -7,6 +7,7 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
+local glob = require "perfev.base.glob"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local units = require "perfev.base.parse_units"
@@ -140,7 +141,7 @@ end
 function M.matching(name)
   local exact = not name:find("[*?%[]") and M.find(name)
   if exact then return { exact } end
-  local ok, matches = pcall(grammar.matcher, name)
+  local ok, matches = pcall(glob.matcher, name)
   if not ok then return {} end
   local list = {}
   for _, other in ipairs(M.names()) do

@@ -10,6 +10,7 @@
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
 local core = require "perfev.core"
+local glob = require "perfev.base.glob"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local pmu = lazy "perfev.event.pmu"
@@ -292,7 +293,7 @@ end
 local function match_tracepoints(node)
   local events, why, code = tracefs.events()
   if not events then return nil, ("tracepoints '%s': %s"):format(node.text, why), code end
-  local is_system, matches, founds = grammar.matcher(node.system), grammar.matcher(node.name), {}
+  local is_system, matches, founds = glob.matcher(node.system), glob.matcher(node.name), {}
   for _, system in ipairs(core.list(events) or {}) do
     if is_system(system) then add_tracepoints(node, events, system, matches, founds) end
   end

@@ -3,6 +3,7 @@
 
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
+local glob = require "perfev.base.glob"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local opened = require "perfev.event.open_event"
@@ -147,7 +148,7 @@ end
 
 local function is_meant(leaf, recorded)
   local plain, name = plain_name(recorded), full_name(leaf)
-  if leaf.glob then return grammar.matcher(name)(plain) end
+  if leaf.glob then return glob.matcher(name)(plain) end
   return plain == name or recorded.name == leaf.text or is_alias(leaf, recorded)
 end
 

@@ -3,7 +3,7 @@
 local args = require "perfev.tool.args"
 local copy = require "perfl.rewrite.copy"
 local escape = require "perfev.base.escape"
-local grammar = require "perfev.event.grammar"
+local glob = require "perfev.base.glob"
 local native = require "perfl.core"
 local output = require "perfl.output"
 local reader = require "perfev.perfdata.reader"
@@ -53,7 +53,7 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string  message
 function M.event_filter(pattern)
-  local ok, matches = pcall(grammar.matcher, pattern)
+  local ok, matches = pcall(glob.matcher, pattern)
   if not ok then return nil, ("event '%s': %s"):format(escape(pattern), escape(matches)) end
   return setmetatable({}, { __mode = "k", __index = function(cache, event)
     local name = event.name
