@@ -48,7 +48,8 @@ elf_PKG := libelf
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) \
-	$(addprefix dwarf/,debug_info die source_line) base/err base/file_image
+	$(addprefix dwarf/,debug_info die source_line line_address location variable) \
+	base/err base/file_image
 # libstdc++ demangles C++ names; the tree has no C++ and needs no C++ compiler.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_FILES := perfdata/zstd base/err

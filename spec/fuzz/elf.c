@@ -47,6 +47,18 @@ static void touch_probes(const struct pev_elf *elf, size_t size)
 	}
 }
 
+static void touch_functions(const struct pev_elf *elf, size_t size)
+{
+	struct pev_elf_functions functions = pev_elf_open_functions(elf);
+	struct pev_elf_symbol function;
+
+	for (size_t n = 0; pev_elf_next_function(&functions, &function); n++) {
+		touch_string(function.name);
+		if (n > size || (function.offset != PEV_ELF_NONE && function.offset >= size))
+			abort();
+	}
+}
+
 static void touch_bytes(const unsigned char *bytes, size_t len)
 {
 	for (size_t i = 0; bytes && i < len; i++)
@@ -100,6 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (near)
 			touch_symbol(elf, near, size);
 		touch_symbol(elf, "work", size);
+		touch_functions(elf, size);
 		touch_probes(elf, size);
 		sink += pev_elf_find_page(elf, 0x1000, 0x1000) + pev_elf_is_code(elf, 0x1000);
 		pev_elf_close(elf);

@@ -116,6 +116,39 @@ int pev_elf_find_symbol(const struct pev_elf *elf, const char *name, struct pev_
 	return best->name ? 0 : -ENOENT;
 }
 
+struct pev_elf_functions pev_elf_open_functions(const struct pev_elf *elf)
+{
+	struct pev_elf_functions functions = { .elf = elf };
+
+	functions.is_empty = !pev_elf_find_section(elf, SHT_SYMTAB, NULL, &functions.section) &&
+			     !pev_elf_find_section(elf, SHT_DYNSYM, NULL, &functions.section);
+	return functions;
+}
+
+bool pev_elf_next_function(struct pev_elf_functions *functions, struct pev_elf_symbol *function)
+{
+	const char *name;
+	GElf_Sym symbol;
+
+	while (!functions->is_empty &&
+	       pev_elf_symbol_at(&functions->section, functions->n++, &symbol, &name)) {
+		const int type = GELF_ST_TYPE(symbol.st_info);
+
+		if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !is_defined(&symbol, name))
+			continue;
+		*function = (struct pev_elf_symbol){
+			.name = name,
+			.value = symbol.st_value,
+			.size = symbol.st_size,
+			.offset = pev_elf_find_offset(functions->elf, symbol.st_value),
+			.type = (uint8_t)type,
+		};
+		return true;
+	}
+	functions->is_empty = true;
+	return false;
+}
+
 const char *pev_elf_nearest_symbol(const struct pev_elf *elf, const char *name)
 {
 	const char **names = malloc(sizeof(*names) * NAMES_MAX), *found, *nearest;

@@ -24,6 +24,21 @@ struct pev_elf_symbol {
  */
 int pev_elf_find_symbol(const struct pev_elf *elf, const char *name, struct pev_elf_symbol *symbol);
 
+/*
+ * The functions of .symtab, or of .dynsym if the file has no .symtab, in the table's order, with
+ * those that choose another one (STT_GNU_IFUNC).
+ */
+struct pev_elf_functions {
+	const struct pev_elf *elf;
+	struct pev_elf_section section;
+	bool is_empty;
+	int n;                 /* of the next symbol */
+};
+
+struct pev_elf_functions pev_elf_open_functions(const struct pev_elf *elf);
+/* Reads the next function; *others is 0. Returns false at the end. */
+bool pev_elf_next_function(struct pev_elf_functions *functions, struct pev_elf_symbol *function);
+
 /* Returns the name of the defined symbol with the nearest spelling, or NULL. */
 const char *pev_elf_nearest_symbol(const struct pev_elf *elf, const char *name);
 

@@ -33,6 +33,24 @@ static int l_read(lua_State *L)
 	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 
+/*
+ * rules:frame(offset) -> register, bytes: the canonical frame address of the instruction at that
+ * byte of the file is the register + bytes; nil: no rule, or another one
+ */
+static int l_frame(lua_State *L)
+{
+	const struct l_cfi *self = luaL_checkudata(L, 1, L_CFI_TYPENAME);
+	struct pev_unwind_row row;
+
+	luaL_argcheck(L, self->cfi, 1, "the rules are closed");
+	self->cfi->compile(self->cfi, (uint64_t)luaL_checkinteger(L, 2), &row);
+	if (row.kind != PEV_UNWIND_OFFSETS)
+		return 0;
+	lua_pushinteger(L, row.cfa_reg);
+	lua_pushinteger(L, row.cfa_offset);
+	return 2;
+}
+
 static int l_cfi_gc(lua_State *L)
 {
 	struct l_cfi *self = luaL_checkudata(L, 1, L_CFI_TYPENAME);
@@ -42,6 +60,11 @@ static int l_cfi_gc(lua_State *L)
 	return 0;
 }
 
+static const luaL_Reg methods[] = {
+	{ "frame", l_frame },
+	{ NULL, NULL },
+};
+
 static const luaL_Reg functions[] = {
 	{ "read", l_read },
 	{ NULL, NULL },
@@ -49,7 +72,7 @@ static const luaL_Reg functions[] = {
 
 __attribute__((visibility("default"))) int luaopen_perfev_cfi(lua_State *L)
 {
-	l_class(L, L_CFI_TYPENAME, NULL, l_cfi_gc);
+	l_class(L, L_CFI_TYPENAME, methods, l_cfi_gc);
 	luaL_newlib(L, functions);
 	return 1;
 }

@@ -136,6 +136,20 @@ static const char *type_name(uint8_t type)
 	return type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type] : "other";
 }
 
+static void push_symbol(lua_State *L, const struct pev_elf_symbol *symbol)
+{
+	lua_createtable(L, 0, 6);
+	set_string(L, "name", symbol->name);
+	set_string(L, "type", type_name(symbol->type));
+	lua_pushinteger(L, (lua_Integer)symbol->value);
+	lua_setfield(L, -2, "value");
+	lua_pushinteger(L, (lua_Integer)symbol->size);
+	lua_setfield(L, -2, "size");
+	lua_pushinteger(L, symbol->others);
+	lua_setfield(L, -2, "others");
+	set_address(L, "offset", symbol->offset);
+}
+
 /* e:symbol(name) -> {name=, value=, size=, offset=, type=, others=} | nil */
 static int l_symbol(lua_State *L)
 {
@@ -144,16 +158,32 @@ static int l_symbol(lua_State *L)
 
 	if (pev_elf_find_symbol(elf, luaL_checkstring(L, 2), &symbol) < 0)
 		return 0;
-	lua_createtable(L, 0, 6);
-	set_string(L, "name", symbol.name);
-	set_string(L, "type", type_name(symbol.type));
-	lua_pushinteger(L, (lua_Integer)symbol.value);
-	lua_setfield(L, -2, "value");
-	lua_pushinteger(L, (lua_Integer)symbol.size);
-	lua_setfield(L, -2, "size");
-	lua_pushinteger(L, symbol.others);
-	lua_setfield(L, -2, "others");
-	set_address(L, "offset", symbol.offset);
+	push_symbol(L, &symbol);
+	return 1;
+}
+
+/* e:functions(is_wanted) -> list of those for whose names is_wanted(name) is true, as symbol() */
+static int l_functions(lua_State *L)
+{
+	struct pev_elf_functions functions = pev_elf_open_functions(check_elf(L));
+	struct pev_elf_symbol function;
+	lua_Integer nr = 0;
+	bool is_wanted;
+
+	luaL_checktype(L, 2, LUA_TFUNCTION);
+	lua_newtable(L);
+	while (pev_elf_next_function(&functions, &function)) {
+		lua_pushvalue(L, 2);
+		lua_pushstring(L, function.name);
+		lua_call(L, 1, 1);
+		is_wanted = lua_toboolean(L, -1);
+		lua_pop(L, 1);
+		check_elf(L); /* the function may have closed it */
+		if (!is_wanted)
+			continue;
+		push_symbol(L, &function);
+		lua_rawseti(L, -2, ++nr);
+	}
 	return 1;
 }
 
@@ -178,6 +208,15 @@ static int l_offset(lua_State *L)
 	uint64_t address = (uint64_t)luaL_checkinteger(L, 2);
 
 	return push_address(L, pev_elf_find_offset(check_elf(L), address));
+}
+
+/* e:address(offset) -> the linker's address of that byte of the file, or nil */
+static int l_address(lua_State *L)
+{
+	const struct pev_elf *elf = check_elf(L);
+	uint64_t offset = (uint64_t)luaL_checkinteger(L, 2);
+
+	return push_address(L, pev_elf_find_address(elf->segments, elf->nr_segments, offset));
 }
 
 /* e:mapped(pgoff, page) -> the linker's address of code mapped from pgoff on, or nil */
@@ -257,8 +296,10 @@ static int l_close(lua_State *L)
 
 static const luaL_Reg methods[] = {
 	{ "symbol", l_symbol },
+	{ "functions", l_functions },
 	{ "nearest", l_nearest },
 	{ "offset", l_offset },
+	{ "address", l_address },
 	{ "mapped", l_mapped },
 	{ "runs", l_runs },
 	{ "probes", l_probes },
