@@ -1,19 +1,23 @@
 -- trace: prints each call of a function with its arguments.
 -- perfl trace uprobe:libc:getenv name:string -- ls
 -- perfl trace 'uretprobe:libc:read' '$retval:ssize_t' -- cat /etc/passwd
+-- perfl trace uprobe:./srv:srv.c:12 n 'req->len' -- ./srv   (built with -g)
 
 local perfev = require "perfev"
 local escape = perfev.escape
 
 local opt = perfev.args {
   summary = "print each call of a function with its arguments",
-  { "event", metavar = "PROBE", help = "uprobe:FILE:SYMBOL, uretprobe:, kprobe:, usdt:FILE:PROVIDER:NAME" },
+  { "event", metavar = "PROBE",
+    help = "uprobe:FILE:SYMBOL, uprobe:FILE:SOURCE:LINE, uretprobe:, kprobe:, usdt:FILE:PROVIDER:NAME" },
   { "args", args = "*", metavar = "ARG",
-    help = "NAME:TYPE in the order of the arguments, as in n:int s:string; return probes: $retval:long" },
+    help = "variables by name, as in n 'req->len'; or NAME:TYPE in the order of the arguments, as in n:int s:string; "
+      .. "return probes: $retval" },
   epilog = [[
 Types: int, long, short, char and their unsigned forms, u8 to u64, s8 to s64, ptr
 and x8 to x64 (hexadecimal), string. FILE is a path, a library ("libc") or a
-program in PATH. A static probe without ARG prints the arguments of its note.]],
+program in PATH. A static probe without ARG prints the arguments of its note.
+Source lines and names of variables need debug information (gcc -g).]],
 }
 
 local named = #opt.args > 0 and opt.args or nil
@@ -29,7 +33,7 @@ end
 local forms, form_of = { ptr = hex, pointer = hex, x8 = hex, x16 = hex, x32 = hex, x64 = hex }, {}
 for kind in ("u64,ulong,unsigned long,unsigned long long,size_t"):gmatch "[^,]+" do forms[kind] = unsigned end
 for _, arg in ipairs(opt.args) do
-  local name, kind = arg:match "^%$?([^:]+):(.*)$"
+  local name, kind = arg:match "^%$?([%w_]+)[^:]*:(.*)$"
   if name then form_of[name] = forms[kind] end
 end
 

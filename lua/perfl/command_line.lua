@@ -162,7 +162,7 @@ M.groups = {
       help = "run on a simulated kernel: a Lua file that makes one, or the name of a built-in one" },
     { "--assume-pmu", into = "assume_pmu", metavar = "PMU",
       help = "look up vendor event names for this PMU (skl, amd64_fam19h_zen4)" },
-    { "--many", into = "many", help = "allow more than 32 different tracepoints" },
+    { "--many", into = "many", help = "allow more than 32 tracepoints, 128 functions of a pattern" },
     { "--inline", into = "inline", help = "add file, line and inlined functions to stacks, from DWARF" },
     { "--symfs", into = "symfs", metavar = "DIR",
       help = "look for symbol files below DIR instead of /" },

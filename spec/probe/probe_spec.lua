@@ -596,7 +596,8 @@ describe("a probe is refused:", function()
   end)
 
   for args, wanted in pairs {
-    [{ "n" }] = "'n' is not understood; NAME:TYPE", [{ "n:itn" }] = "unknown type 'itn' %(did you mean 'int'%?%)",
+    [{ "n;" }] = "'n;' is not understood\n  try: NAME:TYPE",
+    [{ "n:itn" }] = "unknown type 'itn' %(did you mean 'int'%?%)",
     [{ "n:str" }] = "'str' %(did you mean 'string'%?%)", [{ "n:char *" }] = "%(did you mean 'string'%?%)",
     [{ "n:double" }] = "floating%-point", [{ "n:int", "n:int" }] = "'n' appears twice",
     [{ "$retval:int" }] = "only a return probe has", [{ "n=$arg9:int" }] = "argument 9 is not passed in a register",

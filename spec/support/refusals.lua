@@ -132,9 +132,21 @@ local function add_programs(k)
   k.files["/usr/bin/bare"] = assert(core.slurp(dir .. "/bare"))
   run.remove(dir)
   k.files["/usr/bin/script"] = "#!/bin/sh\n"
+  k.files["/usr/bin/req"] = assert(core.slurp "spec/fuzz/seeds/dwarf/gcc_O2")
   k.files["/sys/bus/event_source/devices/uprobe/type"] = "8\n"
   k.files["/sys/bus/event_source/devices/uprobe/format/retprobe"] = "config:0\n"
   k.types[8] = true
+end
+
+-- /usr/bin/req is a program of x86_64.
+local function on_x86_64(run_case)
+  return function(...)
+    local machine = core.machine
+    core.machine = "x86_64"
+    local results = table.pack(run_case(...))
+    core.machine = machine
+    return table.unpack(results, 1, results.n)
+  end
 end
 
 -- Opens an event from its string, on a task.
@@ -166,7 +178,7 @@ M.ways = {
   on_kernel = on_kernel, open_events = open_events, open_on_arm64 = open_on_arm64, open_counter = open_counter,
   open_group = open_group, open_named = open_named, take_snapshot = take_snapshot, release = release,
   refuse_opens = refuse_opens, set_status = set_status, add_cgroups = add_cgroups, add_users = add_users,
-  add_programs = add_programs,
+  add_programs = add_programs, on_x86_64 = on_x86_64,
 }
 
 --- Chapters of doc/errors.md, each a list of cases.
@@ -505,6 +517,15 @@ M.chapters = {
       end),
       words = "kprobe:main", cause = "the kernel has no function 'main', but the C library has",
       remedy = "try: uprobe:libc:main" },
+    { "a pattern without a function", input = 'event { "uprobe:/usr/bin/app:lua_newx*" }',
+      run = open_named("uprobe:/usr/bin/app:lua_newx*", "vm", add_programs), words = "lua_newx*",
+      cause = "no function of /usr/bin/app matches 'lua_newx*'", remedy = "did you mean" },
+    { "a source line without code", input = 'event { "uprobe:/usr/bin/req:req.c:12" }',
+      run = open_named("uprobe:/usr/bin/req:req.c:12", "vm", add_programs), words = "req.c:12",
+      cause = "line 12 of req.c has no code", remedy = "req.c:11 or req.c:14" },
+    { "a variable that does not exist", input = 'event { "uprobe:/usr/bin/req:handle", args = { "req->idd" } }',
+      run = on_x86_64(open_events("vm", { "uprobe:/usr/bin/req:handle", args = { "req->idd" } }, nil, add_programs)),
+      words = "req->idd", cause = "'req' has no member 'idd'", remedy = "did you mean 'id'?" },
     { "a type of an argument", input = 'event { "uprobe:/usr/bin/app:main", args = { "name:str" } }',
       run = open_events("vm", { "uprobe:/usr/bin/app:main", args = { "name:str" } }, nil, add_programs),
       words = "name:str", cause = "unknown type 'str'", remedy = "did you mean 'string'?" },

@@ -349,6 +349,17 @@ rows["Probes"] = {
   ["a function of the C library as the kernel's"] = take("try: (%S+)", function(text)
     return open_named(text, "vm", libc_with "main")
   end),
+  ["a pattern without a function"] = near(function(pattern) return probing("uprobe:/usr/bin/app:" .. pattern) end),
+  ["a source line without code"] = take("try: (%S+) or", function(place)
+    return probing("uprobe:/usr/bin/req:" .. place)
+  end),
+  ["a variable that does not exist"] = near(function(member)
+    return ways.on_x86_64(open_events("vm", { "uprobe:/usr/bin/req:handle", args = { "req->" .. member } }, nil,
+      function(k)
+        ways.add_programs(k)
+        k.files["/sys/kernel/tracing/uprobe_events"] = ""
+      end))
+  end),
   ["a type of an argument"] = near(function(word)
     return open_events("vm", { "uprobe:/usr/bin/app:main", args = { "name:" .. word } }, nil, function(k)
       ways.add_programs(k)

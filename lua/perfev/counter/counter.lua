@@ -290,12 +290,13 @@ end
 -- Expands a string of several events: a list, a pattern, an event for each kind of CPU. A group in braces must be the
 -- only string of its counter.
 local function expand(self, m)
+  local many = self.spec.many or self.session and self.session.opts.many
+  m.spec.many = many
   local units = m.spec[1] and not m.found and event.units(m.spec[1], m.spec)
   if not units then return { m } end -- reported when it is opened
   local list, seen = {}, {}
   for _, unit in ipairs(units) do
-    if unit.pattern then log(self, 0, event.told_of_pattern(unit.pattern, #unit)) end
-    local many = self.spec.many or self.session and self.session.opts.many
+    if unit.pattern then log(self, 0, event.told_of_pattern(unit.pattern, unit)) end
     local ok, why, code = event.check_many(m.name, seen, unit, many)
     if not ok then return nil, why, code end
     self.weak = self.weak or unit.grouped and unit.weak

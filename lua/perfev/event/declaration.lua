@@ -99,9 +99,10 @@ function M.check_many(name, seen, founds, many)
     core.errno.EINVAL
 end
 
---- A pattern and the number of its events, for a message.
-function M.told_of_pattern(pattern, n)
-  return ("%s: %d tracepoint%s"):format(pattern, n, n == 1 and "" or "s")
+--- A pattern and the number of its resolved events, for a message.
+function M.told_of_pattern(pattern, founds)
+  local n = #founds
+  return ("%s: %d %s%s"):format(pattern, n, founds[1].probe and "function" or "tracepoint", n == 1 and "" or "s")
 end
 
 --- True if the string is a single group in braces.

@@ -540,7 +540,7 @@ local function check_many(self, ev, units)
   for _, unit in ipairs(units) do
     local founds = {}
     for i, built in ipairs(unit) do founds[i] = built.found end
-    if unit.pattern then self:_log(0, event.told_of_pattern(unit.pattern, #unit)) end
+    if unit.pattern then self:_log(0, event.told_of_pattern(unit.pattern, founds)) end
     local ok, why, code = event.check_many(ev.name, self.tracepoints, founds, self.opts.many or ev.decl.spec.many)
     if not ok then return nil, why, code end
   end
@@ -614,6 +614,7 @@ end
 -- -> true | nil, message, errno
 local function open(self, ev)
   if self.replay then return self.replay:match(ev) end
+  if self.opts.many then ev.decl.spec.many = true end
   local there, why, code = event.builds(ev.decl, self.opts.events, takes_fields_only(self))
   if not there then return nil, why, code end
   local ok, first, errno

@@ -1,5 +1,6 @@
 --- Resolves probes: kprobe:FUNC[+OFF], kretprobe:FUNC, uprobe:FILE:SYMBOL[+OFF], uretprobe:FILE:SYMBOL,
--- usdt:FILE:PROVIDER:NAME. FILE:0xOFFSET is a place without a symbol; symbol/binary.lua finds FILE.
+-- usdt:FILE:PROVIDER:NAME. FUNC and SYMBOL may be patterns, which resolve to an event for each function.
+-- code_places.lua finds the other places of a uprobe; symbol/binary.lua finds FILE.
 --
 -- A probe of the PMU (perf_event_open with its type from sysfs) is private and ends with its descriptor. The event
 -- uses a probe in tracefs (tracefs_probes.lua) instead if it
@@ -11,10 +12,14 @@
 
 local binary = require "perfev.symbol.binary"
 local check = require "perfev.base.check"
+local code_places = require "perfev.probe.code_places"
 local core = require "perfev.core"
+local glob = require "perfev.base.glob"
 local arguments = require "perfev.probe.probe_arguments"
 local options = require "perfev.base.options"
+local tracefs = require "perfev.tracepoint.tracefs"
 local tracefs_probes = require "perfev.probe.tracefs_probes"
+local variables = require "perfev.probe.variables"
 
 local M = {}
 
@@ -46,64 +51,6 @@ local function read_pmu(kind, returns, ref)
     config = config | ref << bit
   end
   return kind_type, config
-end
-
--- ---- the string ----
-
-local function parse_integer(text)
-  return text:find("^%d+$") and math.tointeger(tonumber(text))
-    or text:find("^0x%x+$") and math.tointeger(tonumber(text)) or nil
-end
-
--- "malloc+0x10" -> "malloc", 16 | nil
-local function split_offset(text)
-  local name, more = text:match("^(.-)%+(%w+)$")
-  if not name then return text, 0 end
-  local offset = parse_integer(more)
-  if not offset then return nil end
-  return name, offset
-end
-
--- Refuses an offset outside the code. `name` is the place in the user's words.
-local function check_code(text, file, offset, name)
-  if file.elf and not file.elf:runs(offset) then
-    return fail(text, ("%s is not in the code of %s\n  try: nm %s"):format(name, file.path, file.path))
-  end
-  return true
-end
-
-local not_functions = {
-  object = "is a variable\n  try: mem:FILE:SYMBOL, which watches it",
-  tls = "is a thread-local variable", other = "is not a function",
-  ifunc = "is an indirect function (STT_GNU_IFUNC): its code runs once, to choose one of several functions\n"
-    .. "  try: one of those functions, as nm lists them, or FILE:0xOFFSET",
-}
-
--- -> offset in the file, name | nil, message, errno
-local function find_symbol(text, file, word, returns)
-  local name, more = split_offset(word)
-  if not name or name == "" then return fail(text, ("'%s' is not SYMBOL or SYMBOL+OFFSET"):format(word)) end
-  if returns and more > 0 then
-    return fail(text, "a return probe has no offset\n  try: uprobe: for a place inside the function")
-  end
-  local symbol, why, code = binary.symbol(file, name)
-  if not symbol then return fail(text, why, code) end
-  if not_functions[symbol.type] then return fail(text, ("'%s' %s"):format(name, not_functions[symbol.type])) end
-  if symbol.size > 0 and more >= symbol.size then
-    return fail(text, ("'%s' is %d bytes long, and the offset is %d"):format(name, symbol.size, more))
-  end
-  if not symbol.offset then return fail(text, ("'%s' is not in the file"):format(name)) end
-  local ok, wrong, errno = check_code(text, file, symbol.offset + more, ("'%s'"):format(word))
-  if not ok then return nil, wrong, errno end
-  return symbol.offset + more, name
-end
-
-local function find_offset(text, file, word)
-  local offset = parse_integer(word)
-  if not offset then return fail(text, ("'%s' is not an offset"):format(word)) end
-  local ok, why, code = check_code(text, file, offset, ("offset %s"):format(word))
-  if not ok then return nil, why, code end
-  return offset, ("at_%x"):format(offset)
 end
 
 -- ---- the result ----
@@ -197,11 +144,12 @@ local function describe_probe(place, args)
   return lines
 end
 
-local function make_found(text, place, args, spec)
+-- name: that of the event, if `text` is a pattern
+local function make_found(text, place, args, spec, name)
   local kind_type, config = read_pmu(place.kind, place.returns, place.ref)
   place.pmu_type = kind_type
   local found = { type = kind_type or TRACEPOINT, config = config or 0, fields = {}, exclude = {},
-                  name = text, default_period = 1, probe = place }
+                  name = name or text, default_period = 1, probe = place }
   if kind_type then
     found.fields[place.path and "uprobe_path" or "kprobe_func"] = place.path or place.symbol
     found.fields.probe_offset = place.places[1]
@@ -223,7 +171,7 @@ local function read_args(text, spec, returns)
     if arg.retval and not returns then
       return fail(text, ("args: '%s': only a return probe has a return value\n  try: uretprobe: or kretprobe:")
         :format(arg.text))
-    elseif arg.position and returns then
+    elseif (arg.position or arg.variable) and returns then
       return fail(text, ("args: '%s': a return probe has no arguments\n  try: $retval, or an entry probe")
         :format(arg.text))
     end
@@ -231,26 +179,101 @@ local function read_args(text, spec, returns)
   return args
 end
 
--- ---- the kinds ----
+-- ---- patterns ----
+
+local MANY = 128
+
+-- Refuses a pattern that matches many functions, unless the user allowed it.
+local function check_many(text, n, spec)
+  if n <= MANY or spec.many then return true end
+  return fail(text, code_places.explain_many(n, MANY))
+end
+
+-- ---- uprobes ----
+
+-- Only at the entry of a function are its arguments where the calling convention has them.
+local function check_positions(text, args, places)
+  for _, arg in ipairs(args) do
+    if arg.position and places[1].is_line then
+      return fail(text, ("args: '%s': at a line the arguments are no longer where they were passed\n"
+        .. "  try: %s, by its name in the source"):format(arg.text, arg.name))
+    end
+  end
+  return true
+end
+
+-- Sorts the places of a line by the locations of their arguments: one definition has one set of them.
+local function group_places(text, places, args, file)
+  local groups, by_words = {}, {}
+  for _, place in ipairs(places) do
+    local located, at, code = variables.find(args, file, place)
+    if not located then return fail(text, at, code) end
+    local ok, why = arguments.by_abi(located, file.elf and file.elf:facts().bits == 32)
+    if not ok then return fail(text, why) end
+    local words = table.concat(arguments.words(located), " ")
+    local group = by_words[words]
+    if not group then
+      group = { args = located, places = {}, name = at.name }
+      by_words[words], groups[#groups + 1] = group, group
+    end
+    table.insert(group.places, at.offset)
+  end
+  return groups
+end
+
+local function make_uprobes(text, file, returns, groups, spec)
+  local founds = {}
+  for i, group in ipairs(groups) do
+    local found, why, code = make_found(text, { kind = "uprobe", returns = returns, path = file.path,
+      places = group.places, name = group.name }, group.args, spec, group.event_name)
+    if not found then return nil, why, code end
+    founds[i] = found
+  end
+  return founds
+end
 
 local function resolve_uprobe(text, rest, spec, returns)
-  local name, word = rest:match("^(.+):([^:]+)$")
+  local name, what, line = code_places.split(rest)
   if not name then
     return fail(text, "FILE:SYMBOL is expected\n"
-      .. "  try: uprobe:/usr/bin/bash:main, uprobe:libc:malloc, uprobe:FILE:0x1234")
+      .. "  try: uprobe:/usr/bin/bash:main, uprobe:libc:malloc, uprobe:FILE:prog.c:12, uprobe:FILE:0x1234")
   end
   local file, why, code = binary.open(name)
   if not file then return fail(text, why, code) end
-  local offset, shown, errno = (word:find("^%d") and find_offset or find_symbol)(text, file, word, returns)
-  if not offset then return nil, shown, errno end
+  local places, is_pattern, errno = code_places.find(file, what, line, returns)
+  if not places then return fail(text, is_pattern, errno) end
+  local ok
+  ok, why, code = check_many(text, #places, spec)
+  if not ok then return nil, why, code end
   local args
   args, why, code = read_args(text, spec, returns)
   if not args then return nil, why, code end
-  local ok, wrong = arguments.by_abi(args, file.elf and file.elf:facts().bits == 32)
-  if not ok then return fail(text, wrong) end
-  return make_found(text, { kind = "uprobe", returns = returns, path = file.path, places = { offset }, name = shown },
-    args, spec)
+  ok, why, code = check_positions(text, args, places)
+  if not ok then return nil, why, code end
+  if not is_pattern then
+    local groups
+    groups, why, code = group_places(text, places, args, file)
+    if not groups then return nil, why, code end
+    local founds
+    founds, why, code = make_uprobes(text, file, returns, groups, spec)
+    return founds and (#founds == 1 and founds[1] or founds), why, code
+  end
+  local all = {}
+  for _, place in ipairs(places) do
+    local own = ("%s:%s:%s"):format(returns and "uretprobe" or "uprobe", name, place.name)
+    local groups
+    groups, why, code = group_places(own, { place }, args, file) -- a message names the function
+    if not groups then return nil, why, code end
+    groups[1].event_name, all[#all + 1] = own, groups[1]
+  end
+  local founds
+  founds, why, code = make_uprobes(text, file, returns, all, spec)
+  if not founds then return nil, why, code end
+  founds.pattern = text
+  return founds
 end
+
+-- ---- kprobes ----
 
 local function has_libc_function(name)
   local file = binary.open("libc")
@@ -277,16 +300,79 @@ local function check_function(text, name)
     check.hint(name, names), name), E.ENOENT)
 end
 
+-- Lists the kernel's functions that a probe accepts by their names: of several that share a name it accepts none.
+local function list_functions()
+  local events = tracefs.events()
+  local traced = events and core.slurp((events:gsub("/events$", "")) .. "/available_filter_functions")
+  local count, names = {}, {}
+  local function add(name)
+    count[name] = (count[name] or 0) + 1
+    if count[name] == 1 then names[#names + 1] = name end
+  end
+  if traced and traced ~= "" then
+    for name in traced:gmatch("([^%s]+)[^\n]*") do add(name) end
+  else
+    for name in (core.slurp("/proc/kallsyms") or ""):gmatch(" [TtWw] ([^%s]+)") do add(name) end
+  end
+  local unique = {}
+  for _, name in ipairs(names) do
+    if count[name] == 1 and name:find("^[%a_][%w_.]*$") then unique[#unique + 1] = name end
+  end
+  return unique
+end
+
+local function match_kprobes(text, pattern, args, spec, returns)
+  local ok, matches = pcall(glob.matcher, pattern)
+  if not ok then return fail(text, ("the pattern '%s' is not closed\n  try: a ] after the ["):format(pattern)) end
+  local names, found = list_functions(), {}
+  for _, name in ipairs(names) do
+    if matches(name) then found[#found + 1] = name end
+  end
+  if #found == 0 then
+    local hint = code_places.hint_at_pattern(pattern, function(use)
+      for _, name in ipairs(names) do use(name) end
+    end)
+    return fail(text, ("no function of the kernel matches '%s'%s\n  try: less /proc/kallsyms"):format(pattern, hint),
+      E.ENOENT)
+  end
+  local few, many, code = check_many(text, #found, spec)
+  if not few then return nil, many, code end
+  table.sort(found)
+  for i, name in ipairs(found) do
+    local one, why, errno = make_found(text, { kind = "kprobe", returns = returns, symbol = name, places = { 0 },
+      name = name }, args, spec, ("%s:%s"):format(returns and "kretprobe" or "kprobe", name))
+    if not one then return nil, why, errno end
+    found[i] = one
+  end
+  found.pattern = text
+  return found
+end
+
+local function check_types(text, args)
+  for _, arg in ipairs(args) do
+    if arg.variable or not arg.type then
+      return fail(text, ("args: '%s': a type is expected; only uprobes read the names of the source\n"
+        .. "  try: NAME:TYPE, as in \"n:int\""):format(arg.text))
+    end
+  end
+  return true
+end
+
 local function resolve_kprobe(text, rest, spec, returns)
-  local name, offset = split_offset(rest)
-  if not name or not name:find("^[%a_][%w_.]*$") then
+  local name, offset = code_places.split_offset(rest)
+  local is_pattern = glob.is_pattern(rest)
+  if not is_pattern and not (name and name:find("^[%a_][%w_.]*$")) then
     return fail(text, "FUNCTION or FUNCTION+OFFSET is expected\n  try: kprobe:do_sys_openat2")
   end
   if returns and offset > 0 then return fail(text, "a return probe has no offset\n  try: kprobe:" .. rest) end
   local args, why, code = read_args(text, spec, returns)
   if not args then return nil, why, code end
-  local ok, wrong = arguments.by_abi(args, false)
+  local ok, wrong
+  ok, wrong, code = check_types(text, args)
+  if not ok then return nil, wrong, code end
+  ok, wrong = arguments.by_abi(args, false)
   if not ok then return fail(text, wrong) end
+  if is_pattern then return match_kprobes(text, rest, args, spec, returns) end
   ok, wrong, code = check_function(text, name)
   if not ok then return nil, wrong, code end
   return make_found(text, { kind = "kprobe", returns = returns, symbol = name, places = { offset }, name = name }, args,
@@ -350,6 +436,8 @@ local function resolve_usdt(text, rest, spec)
   if spec.args ~= nil then
     asked, why = arguments.parse(spec.args)
     if not asked then return fail(text, why) end
+    local ok, wrong, errno = check_types(text, asked)
+    if not ok then return nil, wrong, errno end
   end
   local args, wrong = read_place_args(list, asked, file)
   if not args then return fail(text, wrong) end

@@ -7,6 +7,9 @@
 --   "$retval:long"     the return value, in a return probe, as args.retval
 --   "n=+8(%si):u32"    any other location, in the syntax of tracefs
 --   "s:string"         text at the passed address
+--   "req->len"         a variable of the program, by DWARF (variables.lua), as args.len; also "n=req->len"
+--   "req->len:u64"     the same as another type
+--   "$retval"          the return value, with the function's type
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
@@ -47,6 +50,12 @@ local abis = {
 local NAME_MAX = 31 -- MAX_ARG_NAME_LEN is 32
 local ARGS_MAX = 32 -- tracefs allows 128
 
+--- The type with that name in a script, or nil.
+function M.type_named(word) return types[word] end
+
+--- The type of an integer of `size` bytes, or nil.
+function M.integer(size, is_signed) return types[(is_signed and "s" or "u") .. 8 * size] end
+
 local function find_abi(machine)
   for _, abi in ipairs(abis) do
     if machine:find(abi[1]) then return abi end
@@ -84,6 +93,23 @@ local function is_fetch(text)
   return #text <= 200 and text:find("^[%%@$\\+%-][%w%%$@+%-()_]*$") ~= nil
 end
 
+-- "req->len" -> { name = "req", steps = { { member = "len", text = "->len" } } } | nil
+local function read_variable(text)
+  local name, rest = text:match("^([%a_][%w_]*)(.*)$")
+  local variable = { name = name, steps = {} }
+  while name and rest ~= "" do
+    local member, tail = rest:match("^%.([%a_][%w_]*)(.*)$")
+    if not member then member, tail = rest:match("^%->([%a_][%w_]*)(.*)$") end
+    local index
+    if not member then index, tail = rest:match("^%[(%d%d?%d?%d?%d?%d?)%](.*)$") end
+    if not (member or index) then return nil end
+    index = index and math.tointeger(tonumber(index))
+    table.insert(variable.steps, { member = member, index = index, text = rest:sub(1, #rest - #tail) })
+    rest = tail
+  end
+  return name and variable
+end
+
 local function read_place(arg, place, text)
   local position = place:match("^%$arg([1-9]%d?)$")
   if position then
@@ -93,24 +119,42 @@ local function read_place(arg, place, text)
   elseif is_fetch(place) then
     arg.fetch = place
   else
-    return nil, ("args: '%s': '%s' is not $arg1, $retval, %%REGISTER or +8(%%REGISTER)"):format(text, place)
+    arg.variable = read_variable(place)
+    if arg.variable then return arg end
+    return nil, ("args: '%s': '%s' is not $arg1, $retval, %%REGISTER, +8(%%REGISTER) or a variable"):format(text, place)
   end
-  return arg
+  if arg.type or arg.retval then return arg end
+  return nil, ("args: '%s': a type is expected\n  try: %s:u64"):format(text, text)
 end
 
--- "n:int" -> name, location or nil, type
+-- "req->len" -> name of the argument; "list[2]" -> "list_2"
+local function name_variable(text)
+  local variable = read_variable(text)
+  if not variable then return nil end
+  local name = variable.name
+  for _, step in ipairs(variable.steps) do name = step.member or name .. "_" .. step.index end
+  return name
+end
+
+-- "n:int" -> name, location or nil, type or nil
 local function split_argument(text)
-  local retval = text:match("^%$retval:(.+)$")
-  if retval then return "retval", "$retval", retval end
+  local retval, of_retval = text:match("^(%$retval):?(.*)$")
+  if retval then return "retval", retval, of_retval ~= "" and of_retval or nil end
   local name, place, kind = text:match("^([%a_][%w_]*)=([^:]+):(.+)$")
   if name then return name, place, kind end
+  name, place = text:match("^([%a_][%w_]*)=([^:]+)$")
+  if name then return name, place end
   name, kind = text:match("^([%a_][%w_]*):(.+)$")
-  return name, nil, kind
+  if name then return name, nil, kind end
+  place, kind = text:match("^([^:]+):(.+)$")
+  place = place or text
+  return name_variable(place), place, kind
 end
 
 --- Parses the arguments of a declaration.
 -- @tparam {string,...} list
--- @treturn[1] table  each `name`, `type` (`kernel`, `c`, `size`) and one of `position`, `retval`, `fetch`
+-- @treturn[1] table  each `name`, `type` (`kernel`, `c`, `size`; of a variable or `retval` it may be nil) and one of
+--   `position`, `retval`, `fetch`, `variable`
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.parse(list)
@@ -121,12 +165,18 @@ function M.parse(list)
     if type(text) ~= "string" then return nil, "args: a list of strings such as \"n:int\" is expected" end
     local name, place, kind = split_argument(text)
     if not name or #name > NAME_MAX then
-      return nil, ("args: '%s' is not understood; NAME:TYPE is expected, as in \"n:int\""):format(text)
+      return nil, ("args: '%s' is not understood\n  try: NAME:TYPE, as in \"n:int\", or a variable, as in \"req->len\"")
+        :format(text)
     end
-    if seen[name] then return nil, ("args: '%s' appears twice"):format(name) end
+    if seen[name] then
+      return nil, ("args: '%s' appears twice\n  try: %s_2%s"):format(name, name, place and "=" .. place or ":" .. kind)
+    end
     seen[name] = true
-    local row, why = read_type(kind, text)
-    if not row then return nil, why end
+    local row, why
+    if kind then
+      row, why = read_type(kind, text)
+      if not row then return nil, why end
+    end
     local arg = { name = name, type = row, text = text }
     if place then
       arg, why = read_place(arg, place, text)

@@ -169,15 +169,20 @@ end
 
 local function ignore() end
 
--- Looks up a symbol of a stripped file in its debug file. The offset comes from the file's own
--- program headers.
-local function find_debug_symbol(file, name)
+-- Opens the debug file of a stripped file, or returns nil.
+local function open_debug_file(file)
   local there, symtab = pcall(require, "perfev.symtab")
   local opened <close> = there and not file.elf:facts().symtab and core.file(file.path) or nil
   local image = opened and opened:image()
   local whole = image and symtab.read(image)
   local place = whole and { path = file.path, uid = opened:stat().uid }
-  local symbols = whole and files.find_debug(symtab, whole:facts(), place, ignore, load_elf().read)
+  return whole and files.find_debug(symtab, whole:facts(), place, ignore, load_elf().read) or nil
+end
+
+-- Looks up a symbol of a stripped file in its debug file. The offset comes from the file's own
+-- program headers.
+local function find_debug_symbol(file, name)
+  local symbols = open_debug_file(file)
   local symbol = symbols and symbols:symbol(name)
   if symbol then symbol.offset = file.elf:offset(symbol.value) end
   return symbol
@@ -212,6 +217,44 @@ function M.symbol(file, name)
       name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
   end
   return symbol
+end
+
+local function without_version(name) return (name:gsub("@.*", "")) end
+
+-- gcc moves the unlikely part of a function to a symbol of its own, to which the function jumps.
+local function is_called(name) return not name:find(".cold", 1, true) end
+
+--- Finds the functions whose names match, in the order of their addresses. Of several names for one address the
+-- shortest counts. Indirect functions (STT_GNU_IFUNC) are left out: their code only selects another function.
+-- @tparam function matches  name -> boolean
+-- @treturn[1] table  a list of `name`, `value` (the linker's address), `offset` in the file
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.functions(file, matches)
+  if not file.elf then return nil, file.no_elf, E.ENOSYS end
+  local function is_wanted(name)
+    name = without_version(name)
+    return is_called(name) and matches(name)
+  end
+  local at, all, list = {}, {}, {}
+  for _, elf in ipairs { file.elf, open_debug_file(file) } do
+    for _, found in ipairs(elf:functions(is_wanted)) do
+      found.name, found.offset = without_version(found.name), file.elf:offset(found.value)
+      local known = at[found.value]
+      if not known and found.offset and file.elf:runs(found.offset) then
+        at[found.value], all[#all + 1] = found, found
+      elseif known then
+        known.is_indirect = known.is_indirect or found.type == "ifunc"
+        if #found.name < #known.name then known.name = found.name end
+      end
+    end
+  end
+  for _, found in ipairs(all) do
+    if not found.is_indirect and found.type ~= "ifunc" then list[#list + 1] = found end
+  end
+  table.sort(list, function(a, b) return a.value < b.value end)
+  return list
 end
 
 -- ---- in a process ----
