@@ -1,5 +1,6 @@
 -- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/, those of
--- tracepoint from the formats of this kernel, and the seeds of the reader that are not in the tree:
+-- tracepoint from the formats of this kernel, and the seeds of jit_dump and the reader that are not
+-- in the tree:
 --   lua5.4 spec/fuzz/seeds.lua FOLDER
 -- `make fuzz` does so, in the tree's root; FOLDER gets a folder for each target.
 
@@ -140,6 +141,18 @@ for _, endian in ipairs { "little", "big" } do
     .. perfev.encode(spec, { type = "comm", pid = 1, tid = 2, comm = "sh", sample_id = { identifier = 4 } })
     .. perfev.encode(spec, { type = "mmap2", filename = "/bin/sh", sample_id = { identifier = 3 } })
     .. pack(endian == "big" and ">I4I2I2" or "<I4I2I2", 70, 0, 8))
+end
+
+-- jit_dump.c: the size of the parts; two functions, one of which moves, with lines.
+for name, form in pairs { little = "<", big = ">" } do
+  local function record(id, time, body) return pack(form .. "I4I4I8", id, 16 + #body, time) .. body end
+  local function load(time, address, index, text)
+    return record(0, time, pack(form .. "I4I4I8I8I8I8z", 7, 7, address, address, 16, index, text) .. ("\x90"):rep(16))
+  end
+  save("jit_dump", name, "\8" .. pack(form .. "I4I4I4I4I4I4I8I8", 0x4a695444, 1, 40, 62, 0, 7, 1, 0)
+    .. record(2, 2, pack(form .. "I8I8I8i4i4z", 4096, 1, 4096, 3, 0, "a.js")) .. load(3, 4096, 1, "one")
+    .. load(4, 4096, 2, "two") .. record(1, 5, pack(form .. "I4I4I8I8I8I8I8", 7, 7, 8192, 4096, 8192, 16, 2))
+    .. record(4, 6, ("u"):rep(24)) .. record(3, 7, ""))
 end
 
 -- ---- reader.c ----

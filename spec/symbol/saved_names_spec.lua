@@ -111,11 +111,13 @@ describe("names that a recording keeps", function()
 
   it("are replaced by a function, and what is not a name is left out", function()
     local text = TEXT .. "garbage\n:lines abcd /nowhere/a.out\n1109r\tsquare\t/src/a.h\t3\tx\nmore garbage\n"
+      .. ":jit 7\nff 7f00 20 run me\n"
     local function upper(kind, old) return kind == "build_id" and "00" or (old:upper():gsub("/", "\n")) end
     assert.equal(":file - ?NOWHERE?A.OUT\n1100 20 OUTER\n1108 4 INNER\n1200 8 NEXT_ONE\n"
       .. (":memory %d ?TMP?PERF-%d.MAP\n7f0000000010 20 COMPILED ONE\n"):format(PID, PID)
       .. ":kernel\nffffffff81000100 20 DO_IT\nffffffffa0000000 10 OF_MODULE\t[THING]\n"
-      .. ":lines 00 ?NOWHERE?A.OUT\n1109r\tSQUARE\t?SRC?A.H\t3\n", saved_names.replace(text, upper))
+      .. ":lines 00 ?NOWHERE?A.OUT\n1109r\tSQUARE\t?SRC?A.H\t3\n:jit 7\nff 7f00 20 RUN ME\n",
+      saved_names.replace(text, upper))
   end)
 
   it("that are damaged are reported, and no frame has one", function()

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "aggregate/key.h"
 #include "base/growing_list.h"
@@ -101,13 +102,13 @@ static enum pev_context find_mode_context(uint16_t misc)
 	}
 }
 
-/*
- * Fills in dso (borrowed) and offset, and returns the map, or NULL. A return address may be the
- * next function's first byte, or the next map's.
- */
+/* The address that is looked up: a return address may be the first byte behind its function. */
+static uint64_t find_address(const struct pev_frame *frame) { return frame->ip - frame->returns; }
+
+/* Fills in dso (borrowed) and offset, and returns the map, or NULL. */
 static const struct pev_map *find_dso(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
 {
-	uint64_t at = frame->ip - frame->returns;
+	uint64_t at = find_address(frame);
 	const struct pev_map *map = NULL;
 
 	if (frame->context == PEV_IN_KERNEL)
@@ -230,21 +231,62 @@ struct chain_owner {
 	int pid;
 	bool only_kernel;        /* only frames of the kernel are read */
 	uint64_t maps[2];        /* versions, by enum pev_context */
+	struct pev_jit_dump *jit; /* NULL: none */
+	uint64_t time;           /* of the record, for jit */
+	uint32_t loads;          /* functions of jit at that time */
 };
+
+/* The times of a dump are of CLOCK_MONOTONIC. */
+static uint64_t read_jit_time(const struct pev_record *rec)
+{
+	uint64_t time;
+
+	if (rec->plan->clock == CLOCK_MONOTONIC && pev_record_number(rec, PEV_F_TIME, &time))
+		return time;
+	return PEV_JIT_NEWEST;
+}
+
+bool pev_stacks_want_dumps(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	struct pev_jit_dumps *dumps = &tasks->dsos.dumps;
+	struct pev_jit_dump *dump =
+		dumps->nr ? pev_tasks_jit_dump(tasks, read_number(rec, PEV_F_PID)) : NULL;
+
+	if (dump)
+		pev_jit_dump_want(dump, read_jit_time(rec));
+	return dumps->wanted;
+}
+
+/* Finds the dump of the process's JIT compiler. */
+static void find_jit_dump(struct chain_owner *owner, const struct pev_record *rec)
+{
+	if (owner->tasks->dsos.dumps.nr)
+		owner->jit = pev_tasks_jit_dump(owner->tasks, owner->pid);
+	if (!owner->jit)
+		return;
+	owner->time = read_jit_time(rec);
+	owner->loads = pev_jit_dump_loads(owner->jit, owner->time);
+}
 
 static struct chain_owner find_owner(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int pid = read_number(rec, PEV_F_PID);
+	struct chain_owner owner = {
+		.tasks = tasks, .pid = pid,
+		.maps = { pev_tasks_maps(tasks, pid), pev_tasks_maps(tasks, -1) },
+	};
 
-	return (struct chain_owner){ tasks, pid, false, { pev_tasks_maps(tasks, pid),
-							  pev_tasks_maps(tasks, -1) } };
+	find_jit_dump(&owner, rec);
+	return owner;
 }
 
 /* The same for frames of the kernel, which are the same in each process. */
 static struct chain_owner own_kernel(struct pev_tasks *tasks)
 {
-	return (struct chain_owner){ tasks, -1, true,
-				     { 0, tasks ? pev_tasks_maps(tasks, -1) : 0 } };
+	return (struct chain_owner){
+		.tasks = tasks, .pid = -1, .only_kernel = true,
+		.maps = { 0, tasks ? pev_tasks_maps(tasks, -1) : 0 },
+	};
 }
 
 static bool is_watched(const struct pev_stacks *stacks, const struct pev_frame *frame)
@@ -259,6 +301,7 @@ static struct pev_known_address describe_address(const struct chain_owner *owner
 	return (struct pev_known_address){
 		.ip = frame->ip,
 		.maps = owner->maps[frame->context],
+		.loads = owner->loads,
 		.pid = owner->pid,
 		.mode = 1u << 8 | frame->context << 2 | (uint32_t)frame->returns << 1 |
 			frame->unwound, /* not 0, which is that of a free place */
@@ -278,7 +321,43 @@ static struct pev_known_address *place_address(struct pev_stacks *stacks,
 
 static bool is_same_address(const struct pev_known_address *a, const struct pev_known_address *b)
 {
-	return a->ip == b->ip && a->maps == b->maps && a->pid == b->pid && a->mode == b->mode;
+	return a->ip == b->ip && a->maps == b->maps && a->loads == b->loads && a->pid == b->pid &&
+	       a->mode == b->mode;
+}
+
+/*
+ * Returns a reference to the dso of the function that the process's JIT compiler had at the
+ * frame's address, and sets the offset; or NULL.
+ */
+static struct pev_dso *find_jit_function(const struct chain_owner *owner, struct pev_frame *frame)
+{
+	struct pev_jit_function function;
+	struct pev_dso *dso;
+
+	if (!pev_jit_dump_find(owner->jit, find_address(frame), owner->time, &function))
+		return NULL;
+	dso = pev_dso_function(&owner->tasks->dsos, owner->pid, &function);
+	if (dso)
+		frame->offset = frame->ip - function.start;
+	return dso;
+}
+
+/* Finds what is at the frame's address. Returns a reference to its dso, or NULL. */
+static struct pev_dso *find_code(struct pev_stacks *stacks, const struct chain_owner *owner,
+				 struct pev_frame *frame)
+{
+	const struct pev_map *map =
+		owner->tasks ? find_dso(owner->tasks, owner->pid, frame) : NULL;
+	struct pev_dso *dso = NULL;
+
+	if (owner->jit && frame->context == PEV_IN_USER && (!map || map->dso->memory))
+		dso = find_jit_function(owner, frame);
+	if (dso || !map)
+		return dso;
+	frame->dso = pev_dso_of(map->dso, owner->pid);
+	if (is_watched(stacks, frame))
+		note_sampled(stacks, frame->dso, owner->pid, map);
+	return frame->dso;
 }
 
 /* Finds the frame's dso, and makes the frame the n-th of the stack in scratch. */
@@ -286,7 +365,6 @@ static void add_frame(struct pev_stacks *stacks, const struct chain_owner *owner
 		      struct pev_frame *frame, uint32_t n)
 {
 	struct pev_known_address *known = place_address(stacks, frame), address;
-	const struct pev_map *map;
 
 	if (known) {
 		address = describe_address(owner, frame);
@@ -296,10 +374,7 @@ static void add_frame(struct pev_stacks *stacks, const struct chain_owner *owner
 			return;
 		}
 	}
-	map = owner->tasks ? find_dso(owner->tasks, owner->pid, frame) : NULL;
-	frame->dso = map ? pev_dso_of(map->dso, owner->pid) : NULL;
-	if (is_watched(stacks, frame))
-		note_sampled(stacks, frame->dso, owner->pid, map);
+	frame->dso = find_code(stacks, owner, frame);
 	if (!intern_frame(stacks, frame, &stacks->scratch[n])) {
 		stacks->unfit = true;
 	} else if (known) {
@@ -533,7 +608,7 @@ static struct pev_chain_hash hash_chain(const struct pev_stacks *stacks,
 	uint32_t i = 0;
 
 	hash = mix_chain(stacks, hash, owner->maps[PEV_IN_USER], owner->maps[PEV_IN_KERNEL]);
-	hash = mix_chain(stacks, hash, (uint64_t)owner->pid, mode);
+	hash = mix_chain(stacks, hash, (uint64_t)owner->pid, mode | (uint64_t)owner->loads << 32);
 	for (; i + 2 <= chain->nr; i += 2) {
 		memcpy(words, chain->p + 8 * (size_t)i, sizeof(words));
 		hash = mix_chain(stacks, hash, words[0], words[1]);

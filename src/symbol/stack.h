@@ -74,6 +74,7 @@ struct pev_known_set {
 /* The id of an address's frame in a process, while its maps stay as they are. */
 struct pev_known_address {
 	uint64_t ip, maps;
+	uint32_t loads;          /* functions that a JIT compiler had loaded */
 	int pid;
 	uint32_t mode;           /* the frame's context, returns and unwound */
 	uint32_t id;
@@ -120,6 +121,11 @@ void pev_stacks_free(struct pev_stacks *stacks);
 /* Empties stacks->sampled. */
 void pev_stacks_forget_sampled(struct pev_stacks *stacks);
 
+/*
+ * True if a dump of a JIT compiler is to be read before the stack of that record is taken: see
+ * pev_jit_dumps_next().
+ */
+bool pev_stacks_want_dumps(struct pev_tasks *tasks, const struct pev_record *rec);
 /*
  * Finds the stack of a record's callchain, with the contexts that its plan's stack selects; *out
  * is NULL without a callchain. unwind has walked the user part, or is NULL if the callchain has it.

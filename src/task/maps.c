@@ -21,6 +21,7 @@ struct pev_space {
 	uint32_t refs, nr, cap;
 	uint64_t version;
 	struct pev_map *maps; /* sorted, without overlaps */
+	struct pev_jit_dump *jit; /* counted; NULL: no marker was mapped */
 };
 
 /* ---- mapped files and memory ---- */
@@ -41,6 +42,7 @@ void pev_dsos_free(struct pev_dsos *dsos)
 	for (uint32_t i = 0; dsos->chains && i < dsos->cap; i++)
 		for (struct pev_dso *dso = dsos->chains[i]; dso; dso = dso->next)
 			dso->of = NULL;
+	pev_jit_dumps_free(&dsos->dumps);
 	free(dsos->chains);
 	*dsos = (struct pev_dsos){ 0 };
 }
@@ -85,6 +87,7 @@ static uint64_t hash_dso(const struct pev_dso *dso, const char *path, size_t len
 
 	hash = hash_bytes(hash, &pid, sizeof(pid));
 	hash = hash_bytes(hash, &dso->ino, sizeof(dso->ino));
+	hash = hash_bytes(hash, &dso->jit.load, sizeof(dso->jit.load));
 	return hash_bytes(hash, dso->build_id, dso->build_id_len);
 }
 
@@ -94,6 +97,7 @@ static bool is_same(const struct pev_dso *a, const struct pev_dso *b, const char
 	       a->memory == b->memory && a->ksymbol == b->ksymbol &&
 	       (!a->memory || a->pid == b->pid) && a->ino == b->ino && a->maj == b->maj &&
 	       a->min == b->min && a->generation == b->generation &&
+	       a->jit.load == b->jit.load && a->jit.time == b->jit.time &&
 	       a->build_id_len == b->build_id_len &&
 	       memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
 }
@@ -135,7 +139,7 @@ static struct pev_dso *intern_dso(struct pev_dsos *dsos, const struct pev_dso *k
 	if (!dso)
 		return NULL;
 	*dso = *key;
-	dso->kept = false;
+	dso->kept = dso->jit.load; /* it has its name */
 	dso->met = 0;
 	memcpy(dso->path, path, len);
 	dso->path[len] = '\0';
@@ -163,6 +167,17 @@ struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid)
 		return pev_dso_get(dso);
 	key.pid = pid;
 	return intern_dso(dso->of, &key, dso->path, strlen(dso->path));
+}
+
+struct pev_dso *pev_dso_function(struct pev_dsos *dsos, int pid,
+				 const struct pev_jit_function *function)
+{
+	const struct pev_dso key = {
+		.pid = pid, .memory = true,
+		.jit = { function->load, function->lines, function->time },
+	};
+
+	return intern_dso(dsos, &key, function->name, function->len);
 }
 
 static bool starts_with(const char *path, size_t len, const char *with)
@@ -199,6 +214,7 @@ void pev_space_put(struct pev_space *space)
 		return;
 	for (uint32_t i = 0; i < space->nr; i++)
 		pev_dso_put(space->maps[i].dso);
+	pev_jit_dump_put(space->jit);
 	free(space->maps);
 	free(space);
 }
@@ -228,6 +244,7 @@ static int make_private(struct pev_space **space)
 		pev_dso_get(copy->maps[i].dso);
 	}
 	copy->nr = was ? was->nr : 0;
+	copy->jit = was ? pev_jit_dump_get(was->jit) : NULL;
 	pev_space_put(was);
 	*space = copy;
 	return 0;
@@ -307,6 +324,33 @@ static int put_map(struct pev_space **space, struct pev_dsos *dsos, uint64_t sta
 	return 0;
 }
 
+/* A JIT compiler has mapped its dump as a marker. Without memory its functions have no names. */
+static void note_marker(struct pev_space *space, struct pev_dsos *dsos, int pid,
+			const struct pev_dso *dso)
+{
+	const size_t len = strlen(dso->path);
+
+	if (dso->memory || !pev_jit_dump_is_marker(dso->path, len))
+		return;
+	pev_jit_dump_put(space->jit);
+	space->jit = pev_jit_dump_new(&dsos->dumps, pid, dso->path, len, dso->ino);
+}
+
+/* Maps a file or memory; takes the reference to dso, which is NULL if there was no memory. */
+static int put_dso(struct pev_space **space, struct pev_dsos *dsos, int pid,
+		   const struct pev_map *map, struct pev_dso *dso)
+{
+	int rc;
+
+	if (!dso)
+		return -ENOMEM;
+	rc = put_map(space, dsos, map->start, map->end, map->pgoff, pev_dso_get(dso));
+	if (rc == 0 && *space)
+		note_marker(*space, dsos, pid, dso);
+	pev_dso_put(dso);
+	return rc;
+}
+
 /* ---- records ---- */
 
 static uint64_t read_number(const struct pev_record *rec, enum pev_field name)
@@ -339,7 +383,8 @@ static int feed_mmap(struct pev_space **space, struct pev_dsos *dsos, const stru
 {
 	uint64_t start = read_number(rec, PEV_F_ADDR), len = read_number(rec, PEV_F_LEN);
 	uint64_t end = start + len < start ? UINT64_MAX : start + len;
-	struct pev_dso key = { .pid = (int)(int64_t)read_number(rec, PEV_F_PID) }, *dso;
+	struct pev_dso key = { .pid = (int)(int64_t)read_number(rec, PEV_F_PID) };
+	const struct pev_map map = { start, end, read_number(rec, PEV_F_PGOFF), NULL };
 	const char *path;
 	uint32_t path_len;
 
@@ -353,8 +398,7 @@ static int feed_mmap(struct pev_space **space, struct pev_dsos *dsos, const stru
 	key.ino = read_number(rec, PEV_F_INO);
 	key.generation = read_number(rec, PEV_F_INO_GENERATION);
 	take_build_id(&key, rec);
-	dso = intern_dso(dsos, &key, path, path_len);
-	return dso ? put_map(space, dsos, start, end, read_number(rec, PEV_F_PGOFF), dso) : -ENOMEM;
+	return put_dso(space, dsos, key.pid, &map, intern_dso(dsos, &key, path, path_len));
 }
 
 static int feed_ksymbol(struct pev_space **space, struct pev_dsos *dsos,
@@ -409,7 +453,7 @@ static bool parse_line(const char *line, size_t len, struct pev_map *map, struct
 int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, const char *text)
 {
 	for (const char *line = text, *next; *line; line = next) {
-		struct pev_dso key = { .pid = pid }, *dso;
+		struct pev_dso key = { .pid = pid };
 		size_t len = strcspn(line, "\n");
 		struct pev_map map;
 		const char *path;
@@ -425,8 +469,7 @@ int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, co
 			len = strlen(path);
 		}
 		key.memory = is_memory(path, len);
-		dso = intern_dso(dsos, &key, path, len);
-		rc = dso ? put_map(space, dsos, map.start, map.end, map.pgoff, dso) : -ENOMEM;
+		rc = put_dso(space, dsos, pid, &map, intern_dso(dsos, &key, path, len));
 		if (rc < 0)
 			return rc;
 	}
@@ -447,4 +490,9 @@ const struct pev_map *pev_space_find(const struct pev_space *space, uint64_t add
 const struct pev_map *pev_space_at(const struct pev_space *space, uint32_t n)
 {
 	return space && n < space->nr ? &space->maps[n] : NULL;
+}
+
+struct pev_jit_dump *pev_space_jit_dump(const struct pev_space *space)
+{
+	return space ? space->jit : NULL;
 }

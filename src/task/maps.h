@@ -14,8 +14,14 @@
 #include <stdint.h>
 
 #include "record/record.h"
+#include "task/jit_dump.h"
 
 #define PEV_BUILD_ID_MAX 20
+
+/* Where a function of a JIT compiler is in its dump; see struct pev_jit_function. */
+struct pev_jit_place {
+	uint64_t load, lines, time;
+};
 
 /* A file, or memory that has a name ("//anon", "[vdso]"). */
 struct pev_dso {
@@ -32,6 +38,7 @@ struct pev_dso {
 	bool kept;                /* the caller keeps its symbols: see stack.h */
 	uint32_t met;             /* frames sampled in it before kept was set */
 	uint8_t ksymbol;          /* KSYMBOL's type, path is its only function; 0: not a KSYMBOL */
+	struct pev_jit_place jit; /* path is its only function; load 0: not of a dump */
 	char path[];
 };
 
@@ -39,6 +46,7 @@ struct pev_dsos {
 	struct pev_dso **chains;
 	uint32_t nr, cap;
 	uint64_t versions;          /* the newest version of a space */
+	struct pev_jit_dumps dumps;
 };
 
 struct pev_map {
@@ -57,6 +65,9 @@ void pev_dso_put(struct pev_dso *dso);
 struct pev_dso *pev_dso_file(struct pev_dsos *dsos, const char *path, size_t len);
 /* Returns the dso for another process: memory is a dso of each process. NULL: -ENOMEM. */
 struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid);
+/* Returns a reference to the dso of a JIT compiler's function. NULL: -ENOMEM. */
+struct pev_dso *pev_dso_function(struct pev_dsos *dsos, int pid,
+				 const struct pev_jit_function *function);
 
 /* Adds a reference; NULL for NULL. */
 struct pev_space *pev_space_get(struct pev_space *space);
@@ -79,3 +90,5 @@ uint64_t pev_space_version(const struct pev_space *space);
 const struct pev_map *pev_space_find(const struct pev_space *space, uint64_t addr);
 /* The n-th map by address, or NULL. */
 const struct pev_map *pev_space_at(const struct pev_space *space, uint32_t n);
+/* The dump of the process's JIT compiler, whose marker was mapped last; NULL: none. */
+struct pev_jit_dump *pev_space_jit_dump(const struct pev_space *space);

@@ -691,6 +691,11 @@ uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid)
 	return pev_space_version(space_of(tasks, pid));
 }
 
+struct pev_jit_dump *pev_tasks_jit_dump(struct pev_tasks *tasks, int pid)
+{
+	return pev_space_jit_dump(space_of(tasks, pid));
+}
+
 const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n)
 {
 	const struct pev_task *task;

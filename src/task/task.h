@@ -125,3 +125,5 @@ const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t a
 uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid);
 /* The n-th map of a process or of the kernel (pid -1), or NULL. Does not read /proc. */
 const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n);
+/* The dump of the JIT compiler of a process; NULL: none. Valid until the next record. */
+struct pev_jit_dump *pev_tasks_jit_dump(struct pev_tasks *tasks, int pid);

@@ -10,6 +10,7 @@ local escape = require "perfev.base.escape"
 local rights = lazy "perfev.base.host_rights"
 local files = require "perfev.symbol.files"
 local hex = require "perfev.base.hex"
+local jit_dump = require "perfev.symbol.jit_dump"
 local perf_map = require "perfev.symbol.perf_map"
 local open_files = require "perfev.symbol.open_files"
 local kernel_file = require "perfev.symbol.kernel"
@@ -404,23 +405,40 @@ local function name_saved(own, frame, raw, id)
   if name then frame.symbol, frame.offset = name, raw.offset - start end
 end
 
+-- The newest function at an address in memory -> name, start, file, offset of its lines
+local function find_in_memory(self, raw, address, own, note)
+  local name, start, path, lines, of_map
+  if own then name, start, path = own:memory(raw) end
+  if path then return name, start, path end
+  name, start, path, lines = jit_dump.find(self.dumps, raw.pid, address, note)
+  if name then return name, start, path, lines end
+  name, start, of_map = perf_map.find(self.jits, raw.pid, address, note, self.kept[perf_map.key(raw.pid)])
+  return name, start, name and of_map or path or of_map
+end
+
+-- Names a frame in code of a JIT compiler. raw.jit: C found the function that was there at the sample's time.
+local function name_memory(self, frame, raw, own, has_lines)
+  local note, address = make_logger(self), raw.ip - (raw.returns and 1 or 0)
+  local name, start, path, lines
+  if raw.jit then
+    name, start, path, lines = raw.path, raw.ip - raw.offset, jit_dump.path(self.dumps, raw.pid) or "[jit]",
+      raw.jit_lines
+  else
+    name, start, path, lines = find_in_memory(self, raw, address, own, note)
+  end
+  frame.module = path or raw.path
+  frame.symbol, frame.offset = name, name and raw.ip - start
+  local line = has_lines and lines and jit_dump.line(self.dumps, raw.pid, lines, start, address, note)
+  return line and { line } or nil, name ~= nil
+end
+
 -- -> the functions inlined there, if lines are on; false if a later look-up may have another result; the symbols that
 -- alone decide the name
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return nil, true end
   local own = saved(self)
-  if raw.memory then
-    local name, start, path
-    if own then name, start, path = own:memory(raw) end
-    if not path then
-      name, start, path = perf_map.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
-        self.kept[perf_map.key(raw.pid)])
-    end
-    frame.module = path or raw.path
-    frame.symbol, frame.offset = name, name and raw.ip - start
-    return nil, name ~= nil
-  end
+  if raw.memory then return name_memory(self, frame, raw, own, M._lines) end
   local id = own and find_build_id(self, raw)
   own = own and own:has_file(raw.path, id) and own or nil
   -- Without a build-id, the file at the path may be another one.
@@ -522,6 +540,16 @@ function World:broken(raw)
   log(self, 1, ("%s: stacks end there: its unwind tables are damaged"):format(escape(raw.path)))
 end
 
+--- Reads the dump of a JIT compiler that C wants.
+-- @tparam userdata dump  core.jit_dump
+function World:read_jit_dump(dump)
+  if self.header then read_header(self) end
+  jit_dump.read(self.dumps, dump, function()
+    local own = saved(self)
+    return own and own:fill_jit_dump(dump)
+  end, make_logger(self))
+end
+
 --- The symbol of a frame from core.stack_frames().
 -- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil if unknown), `kernel`
 function World:frame(raw)
@@ -548,7 +576,7 @@ end
 local function new_world(fields)
   fields.files, fields.notes, fields.logged, fields.shift = {}, {}, {}, 0
   fields.reads, fields.uses = {}, 0 -- how often the symbols of each file were read; look-ups so far
-  fields.jits = perf_map.new(fields.recording ~= nil)
+  fields.jits, fields.dumps = perf_map.new(fields.recording ~= nil), jit_dump.new(fields.recording ~= nil)
   fields.build_ids = fields.build_ids or {}
   fields.kept = setmetatable({}, { __mode = "v" }) -- key -> place; owned by sessions' lists
   fields.gone = { frames = 0, files = 0, of = {} }

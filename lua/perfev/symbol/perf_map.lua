@@ -1,39 +1,14 @@
 --- Names of functions that were compiled in memory, from the perf-PID.map that a JIT compiler writes into /tmp
 -- (tools/perf/Documentation/jit-interface.txt).
--- Every user can create a file of that name. A map is used only if it belongs to root, to the user of the process or to
--- the caller; it must be a regular file of bounded size, and a symbolic link is not followed.
 
 local core = require "perfev.core"
 local files = require "perfev.symbol.files"
+local jit_file = require "perfev.symbol.jit_file"
 
 local M = {}
 
-local E = core.errno
-local MAP_MAX = 128 << 20 -- bytes of one map
+local RULE = { max = 128 << 20 } -- bytes of one map
 local ALL_MAX = 256 << 20 -- bytes of all maps together
-
--- A process names the map by its pid in its own pid namespace, and files that it creates belong to its fsuid.
--- -> that pid, fsuid; nil if the process is gone
-local function status_of(pid)
-  local status = core.slurp(("/proc/%d/status"):format(pid)) or ""
-  return status:match "NSpid:[^\n]-(%d+)\n", tonumber(status:match "\nUid:%s*%d+%s+%d+%s+%d+%s+(%d+)")
-end
-
-local is_removable = { [E.EPERM] = true, [E.ELOOP] = true, [E.EINVAL] = true }
-
-local function report(path, why, code, owner, note)
-  if code == E.EPERM then
-    why = ("%s, and %s"):format(why, owner and "the process to user " .. owner or "the process is gone")
-  end
-  note(("%s is not used: %s%s"):format(path, why, is_removable[code] and "\n  try: rm " .. path or ""))
-end
-
--- -> file | nil; a refusal is reported, a missing file is not.
-local function open(path, owner, note)
-  local file, why, code = core.file(path, { nofollow = true, max = MAP_MAX, owners = files.owners(owner) })
-  if not file and code ~= E.ENOENT and code ~= E.ENOTDIR then report(path, why, code, owner, note) end
-  return file
-end
 
 local function entry_of(jits, pid)
   local jit = jits.of[pid]
@@ -49,13 +24,13 @@ local function shown(pid) return ("/tmp/perf-%d.map"):format(pid) end
 -- -> file, true if its path is also ours | nil
 local function open_map(jits, jit, pid, note)
   local inside, uid
-  if not jits.recorded then inside, uid = status_of(pid) end
+  if not jits.recorded then inside, uid = jit_file.status_of(pid) end
   jit.uid = uid or jit.uid
   local root = inside and files.root_of(pid)
   local own = inside and ("%s/tmp/perf-%s.map"):format(root or "", inside)
-  local file = own and own ~= shown(pid) and open(own, jit.uid, note)
+  local file = own and own ~= shown(pid) and jit_file.open(own, jit.uid, RULE, note)
   if file then return file, not root end
-  return open(shown(pid), jit.uid, note), true
+  return jit_file.open(shown(pid), jit.uid, RULE, note), true
 end
 
 -- If it cannot be read, the functions read before are kept.

@@ -7,6 +7,7 @@
 -- A block ":lines BUILD-ID PATH" has a line for each sampled byte of a file: its offset in hexadecimal, with an "r" for
 -- a return address, then FUNCTION, FILE and LINE (0: unknown) with tabs between them, the innermost inlined function
 -- first.
+-- A block ":jit PID" has the functions of a jit-PID.dump: "TIME START SIZE NAME", by the time when each was loaded.
 
 local core = require "perfev.core"
 
@@ -33,6 +34,8 @@ local function key_of_address(raw) return ("%x%s"):format(raw.offset, raw.return
 
 local function key_of_memory(pid) return (":memory %d "):format(pid) end
 
+local function key_of_jit(pid) return (":jit %d"):format(pid) end
+
 -- ---- collect ----
 
 -- Adds a function that starts at `start` and has the sampled byte `touched`.
@@ -47,6 +50,15 @@ local function add_function(self, key, start, touched, name)
   block.sizes[start] = math.max(size, block.sizes[start] or 0)
 end
 
+-- The same for a function that was loaded at a time.
+local function add_jit_function(self, key, time, start, touched, name)
+  local block = self[key] or { loads = {} }
+  self[key] = block
+  local id = ("%016x %x"):format(time, start)
+  local load = block.loads[id] or { name = name:gsub("%c", "?"), size = 0 }
+  load.size, block.loads[id] = math.max(load.size, touched - start + 1), load
+end
+
 -- Adds a named frame. The byte that was looked up is explained at pev_symtab_find_frame() in src/symbol/symtab.h.
 local function add_frame(self, raw, frame, id)
   if not frame.symbol or raw.ksymbol then return end
@@ -56,6 +68,8 @@ local function add_frame(self, raw, frame, id)
   if frame.kernel then
     local module = frame.module ~= "[kernel]" and "\t" .. frame.module or ""
     add_function(self, ":kernel", start, touched, frame.symbol:gsub("%c", "?") .. module)
+  elseif raw.jit then
+    add_jit_function(self, key_of_jit(raw.pid), raw.jit, start, touched, frame.symbol)
   elseif raw.memory then
     add_function(self, key_of_memory(raw.pid) .. frame.module, start, touched, frame.symbol)
   else
@@ -89,6 +103,9 @@ local function write_text(blocks)
     local block = blocks[key]
     lines[#lines + 1] = key
     for _, at in ipairs(sorted_keys(block.lines or {})) do lines[#lines + 1] = block.lines[at] end
+    for _, id in ipairs(sorted_keys(block.loads or {})) do
+      lines[#lines + 1] = ("%s %x %s"):format(id, block.loads[id].size, block.loads[id].name)
+    end
     -- A function inside the sampled part of another one comes later, so it is found first.
     for _, start in ipairs(sorted_keys(block.names or {}, math.ult)) do
       lines[#lines + 1] = ("%x %x %s"):format(start, block.sizes[start], block.names[start])
@@ -204,6 +221,15 @@ function Saved:memory(raw)
   return name, start, path
 end
 
+--- Adds the functions of a JIT compiler's dump to it. Returns true if the recording keeps any.
+function Saved:fill_jit_dump(dump)
+  local lines = self.blocks[key_of_jit((dump:facts()))]
+  for time, start, size, name in (lines or ""):gmatch "(%x+) (%x+) (%x+) ([^\n]+)" do
+    if not dump:add(tonumber(time, 16), tonumber(start, 16), tonumber(size, 16), name) then break end
+  end
+  return lines ~= nil
+end
+
 --- True if the recording keeps names of the kernel.
 function Saved:has_kernel() return self.blocks[":kernel"] ~= nil end
 
@@ -228,6 +254,7 @@ function M.has_lines(text) return text:find "^:lines " ~= nil or text:find("\n:l
 -- @tparam function f  f(kind, text) -> the new text, for "build_id", "file" (a path, a module) and "symbol"
 -- @treturn string
 function M.replace(text, f)
+  local is_jit = false -- in a block ":jit"
   local function new(kind, old) return (f(kind, old):gsub("%c", "?")) end
   local function new_places(places)
     local out = {}
@@ -242,21 +269,26 @@ function M.replace(text, f)
     if head == ":file" or head == ":lines" then
       return ("%s %s %s"):format(head, id == "-" and id or new("build_id", id), new("file", path))
     end
+    if line:find "^:jit %d+$" then return line end
     local at, places = line:match "^(%x+r?)\t(.*)$"
     if at then return at .. new_places(places) end
-    local numbers, name, module = line:match "^(%x+ %x+) ([^\t]*)(\t?.*)$"
+    local numbers, name, module = line:match(is_jit and "^(%x+ %x+ %x+) ([^\t]*)(\t?.*)$"
+      or "^(%x+ %x+) ([^\t]*)(\t?.*)$")
     if numbers then
       return ("%s %s%s"):format(numbers, new("symbol", name), module ~= "" and "\t" .. new("file", module:sub(2)) or "")
     end
     return line == ":kernel" and line or nil
   end
   local lines = {}
-  for line in text:gmatch "[^\n]+" do lines[#lines + 1] = new_line(line) end
+  for line in text:gmatch "[^\n]+" do
+    if line:find "^:" then is_jit = line:find "^:jit " ~= nil end
+    lines[#lines + 1] = new_line(line)
+  end
   return #lines > 0 and table.concat(lines, "\n") .. "\n" or ""
 end
 
 --- Parses a text of `collect`.
--- @treturn table  with the methods `file`, `lines`, `memory`, `kernel`, `has_file`, `has_kernel`
+-- @treturn table  with the methods `file`, `lines`, `memory`, `fill_jit_dump`, `kernel`, `has_file`, `has_kernel`
 function M.parse(text)
   local self = setmetatable({ blocks = {}, memories = {} }, Saved)
   local first = text:find("^:") and 1 or nil

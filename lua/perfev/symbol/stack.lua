@@ -17,7 +17,7 @@ local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 -- Appends a frame and what is inlined in it -> true if no later look-up has another result. A JIT compiler may put
 -- other code at an address.
 local function add_frames(list, raw, world)
-  return (world or symbol._here()):add_frames(list, raw) and not raw.memory
+  return (world or symbol._here()):add_frames(list, raw) and (raw.jit ~= nil or not raw.memory)
 end
 
 local function name_frames(stack)
@@ -84,6 +84,7 @@ core.stack_class {
   symbol = function(raw, world) return (world or symbol._here()):frame(raw).symbol end,
   cfi = function(raw, world) return (world or symbol._here()):cfi(raw) end,
   broken = function(raw, world) (world or symbol._here()):broken(raw) end,
+  jit_dump = function(dump, world) (world or symbol._here()):read_jit_dump(dump) end,
 }
 
 return Stack

@@ -25,7 +25,8 @@
 	PART(condition)   /* where() */                                                            \
 	PART(aux)                                                                                  \
 	PART(kallsyms)    /* kallsyms(), hooked(), build_id() */                                   \
-	PART(perf_map)    /* jitmap() */                                                           \
+	PART(perf_map)    /* perf_map() */                                                         \
+	PART(jit_dump)    /* jit_dump() */                                                         \
 	PART(file)        /* file() */                                                             \
 	PART(stack_table)                                                                          \
 	PART(stack)       /* stack_class, stack_frames(), map_at() */                              \

@@ -230,10 +230,13 @@ static int take_stack(const struct l_current *current, int code, const struct pe
 	const struct l_view *view = current->view;
 	int rc;
 
-	if (code == L_CODE_SYMBOL)
-		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
 	if (code == L_VALUE_KSTACK)
 		return pev_stacks_kernel(stacks, view->tasks, view->rec, stack);
+	rc = l_stack_read_dumps(current->L, current->context, view->tasks, view->rec);
+	if (rc < 0)
+		return rc;
+	if (code == L_CODE_SYMBOL)
+		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
 	/* Unwinding needs files, which Lua finds. */
 	if (pev_unwind_wanted(view->rec))
 		rc = l_stack_take(current->L, current->context, view->tasks, view->rec, stack);

@@ -15,6 +15,7 @@
 
 #include "symbol/stack.h"
 #include "lua/symbol/lcfi.h"
+#include "lua/symbol/ljit_dump.h"
 #include "lua/base/lerror.h"
 #include "lua/base/lregister.h"
 #include "lua/hooks/lhooks.h"
@@ -64,6 +65,14 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	}
 	lua_pushboolean(L, dso->memory);
 	lua_setfield(L, -2, "memory");
+	if (dso->jit.load) {
+		lua_pushinteger(L, (lua_Integer)dso->jit.time);
+		lua_setfield(L, -2, "jit");
+	}
+	if (dso->jit.lines) {
+		lua_pushinteger(L, (lua_Integer)dso->jit.lines);
+		lua_setfield(L, -2, "jit_lines");
+	}
 	if (dso->ksymbol) {
 		lua_pushinteger(L, dso->ksymbol);
 		lua_setfield(L, -2, "ksymbol");
@@ -84,13 +93,13 @@ void l_stack_push_sampled(lua_State *L, const struct pev_sampled *sampled)
 
 /*
  * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, dev=, generation=,
- * memory=, ksymbol= }
+ * memory=, ksymbol=, jit=, jit_lines= }; jit: the time when the function path was loaded
  */
 static void push_frame(lua_State *L, const struct pev_frame *frame)
 {
 	static const char *const contexts[] = { "user", "kernel", "other" };
 
-	lua_createtable(L, 0, 13);
+	lua_createtable(L, 0, 15);
 	lua_pushinteger(L, (lua_Integer)frame->ip);
 	lua_setfield(L, -2, "ip");
 	lua_pushboolean(L, frame->returns);
@@ -260,6 +269,40 @@ static const struct pev_unwind *unwind_record(lua_State *L, int idx, struct pev_
 	return unwind;
 }
 
+/* ---- dumps of JIT compilers ---- */
+
+/* Calls the Lua module for each wanted dump, with the world of the table at idx. */
+static void read_dumps(lua_State *L, int idx, struct pev_jit_dumps *dumps)
+{
+	while (dumps->wanted) {
+		push_method(L, "jit_dump");
+		l_jit_dump_push_wanted(L, dumps);
+		lua_getfield(L, idx, "world");
+		lua_call(L, 2, 0);
+	}
+}
+
+/* (the views' table, struct pev_jit_dumps *) */
+static int l_read_dumps(lua_State *L)
+{
+	read_dumps(L, 1, lua_touserdata(L, 2));
+	return 0;
+}
+
+int l_stack_read_dumps(lua_State *L, int idx, struct pev_tasks *tasks,
+		       const struct pev_record *rec)
+{
+	if (!pev_stacks_want_dumps(tasks, rec))
+		return 0;
+	lua_pushcfunction(L, l_read_dumps);
+	lua_pushvalue(L, idx);
+	lua_pushlightuserdata(L, &tasks->dsos.dumps);
+	if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+		return 0;
+	l_keep_error(L);
+	return -ECANCELED;
+}
+
 /* Returns the record's stack or NULL. Leaves the stack table, of the table at idx, on top. */
 static const struct pev_stack *take_stack(lua_State *L, int idx, struct pev_tasks *tasks,
 					  const struct pev_record *rec)
@@ -270,6 +313,8 @@ static const struct pev_stack *take_stack(lua_State *L, int idx, struct pev_task
 	int rc;
 
 	luaL_checkstack(L, 12, "stack");
+	if (pev_stacks_want_dumps(tasks, rec))
+		read_dumps(L, idx, &tasks->dsos.dumps);
 	lua_getfield(L, idx, "stacks");
 	stacks = l_stack_table_check(L, -1);
 	unwind = unwind_record(L, idx, tasks, rec);
@@ -577,6 +622,30 @@ static int l_stack_tostring(lua_State *L)
 
 static int l_stack_newindex(lua_State *L) { return luaL_error(L, "a stack cannot be changed"); }
 
+/* Fills in the frame of the record's ip. False: no ip. */
+static bool find_ip(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec,
+		    struct pev_frame *frame)
+{
+	const struct pev_stack *stack;
+	struct pev_value pid;
+
+	/* The functions of a JIT compiler belong to a stack. */
+	if (tasks->dsos.dumps.nr && pev_record_get(rec, PEV_F_PID, &pid) &&
+	    pev_tasks_jit_dump(tasks, (int)(int64_t)pid.u)) {
+		if (pev_stacks_want_dumps(tasks, rec))
+			read_dumps(L, idx, &tasks->dsos.dumps);
+		lua_getfield(L, idx, "stacks");
+		if (pev_stacks_ip(l_stack_table_check(L, -1), tasks, rec, &stack) < 0)
+			luaL_error(L, "no memory for a stack");
+		lua_pop(L, 1);
+		if (stack && stack->nr) {
+			*frame = *pev_stack_frame(stack, 0);
+			return true;
+		}
+	}
+	return pev_stack_ip(tasks, rec, frame);
+}
+
 void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	struct pev_frame frame;
@@ -584,7 +653,7 @@ void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct 
 
 	idx = lua_absindex(L, idx);
 	luaL_checkstack(L, 8, "symbol");
-	if (!pev_stack_ip(tasks, rec, &frame)) {
+	if (!find_ip(L, idx, tasks, rec, &frame)) {
 		lua_pushnil(L);
 		return;
 	}
@@ -600,8 +669,8 @@ void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct 
 }
 
 /*
- * core.stack_class{index=, len=, text=, symbol=, cfi=, broken=}: sets the functions of the Lua
- * module that implement a stack's metamethods and find its files.
+ * core.stack_class{index=, len=, text=, symbol=, cfi=, broken=, jit_dump=}: sets the functions of
+ * the Lua module that implement a stack's metamethods and find its files.
  */
 static int l_stack_class(lua_State *L)
 {

@@ -23,6 +23,13 @@ void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct p
 int l_stack_take(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec,
 		 const struct pev_stack **stack);
 
+/*
+ * Reads the dumps of JIT compilers that the record's stack needs, before it is taken. Never
+ * raises: returns -ECANCELED and keeps the error.
+ */
+int l_stack_read_dumps(lua_State *L, int idx, struct pev_tasks *tasks,
+		       const struct pev_record *rec);
+
 /* Pushes { path=, pid=, start=, stop=, ... }: a frame's dso and the addresses of its map. */
 void l_stack_push_sampled(lua_State *L, const struct pev_sampled *sampled);
 
