@@ -13,6 +13,7 @@ local units = require "perfev.base.parse_units"
 
 local annotation = lazy "perfev.tool.annotation"
 local chosen_tasks = lazy "perfev.tool.chosen_tasks"
+local container_name = lazy "perfev.tool.container_name"
 local disk_names = lazy "perfev.tool.disk_names"
 local exec_arguments = lazy "perfev.tool.exec_arguments"
 local json = lazy "perfev.base.json"
@@ -168,6 +169,12 @@ end
 --- Returns the name of the disk with this device number ("vda"), or "MAJOR:MINOR".
 function M.disk_name(dev)
   return session.default().opts.input and disk_names.numbers(dev) or disk_names.name(dev)
+end
+
+--- Returns the name, the kind and the owner of a cgroup, by its path.
+function M.container_name(path)
+  if type(path) ~= "string" then error(("container_name: a path is a string, not a %s"):format(type(path)), 2) end
+  return container_name.name(path)
 end
 
 --- Adds a copy of the new program's stack to a declaration of sched:sched_process_exec; returns it.
