@@ -26,16 +26,7 @@ end
 local lock_functions = { "spin_.*lock", "read_lock", "write_lock", "slowpath", "mutex_", "rwsem_", "^_*down_",
   "^_*down$", "rq_lock", "rtlock", "percpu_.*_wait", "^_*schedule" }
 
-local function caller_of(stack)
-  for _, frame in ipairs(stack:frames()) do
-    local is_lock = not frame.symbol
-    for _, pattern in ipairs(lock_functions) do is_lock = is_lock or frame.symbol:find(pattern) end
-    if not is_lock then return frame.symbol end
-  end
-  return "[unknown]"
-end
-
-local took = perfev.quantile { by = { "kind", "caller" }, unit = "ns", max_keys = 1 << 16 }
+local took = perfev.quantile { by = { "kind", "caller" }, skip = lock_functions, unit = "ns", max_keys = 1 << 16 }
 local waits = {} -- by thread and lock: a mutex begins twice if spinning fails, and the first begin counts
 
 -- Idle tasks are one thread on each CPU; a task can wait for a second lock in an interrupt.
@@ -53,7 +44,7 @@ perfev.event { "lock:contention_end", fields = { "tid", "cpu", "args.lock_addr",
     local key = key_of(tid, cpu, lock)
     local wait = waits[key]
     waits[key] = nil
-    if wait then took:add(time - wait.time, kind_of(wait.flags), caller_of(wait.stack)) end
+    if wait then took:add(time - wait.time, kind_of(wait.flags), wait.stack) end
   end }
 
 perfev.done(function()

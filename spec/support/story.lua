@@ -75,7 +75,7 @@ local function copied(step)
 end
 
 -- opts: `words` of the event, for the kernel and for the recorded attr; `callbacks`; `files` and `links` that the
--- simulated machine has in addition
+-- simulated machine has in addition; `finish`, called at the end of a replay while its machine is there
 local function with(spec, more)
   for name, value in pairs(more or {}) do spec[name] = value end
   return spec
@@ -135,6 +135,7 @@ local function recorded(story, see, opts)
     s:event(with({ "cpu-clock", sample = see }, opts.callbacks))
     assert(s:run())
     stats = s:totals()
+    if opts.finish then opts.finish() end
   end)
   return said, stats
 end

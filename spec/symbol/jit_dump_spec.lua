@@ -26,6 +26,12 @@ local function move(form, time, from, to, size, index)
   return record(form, 1, time, string.pack(form .. "I4I4I8I8I8I8I8", 7, 7, to, from, to, size, index))
 end
 
+local function lines(form, time, address, list)
+  local body = { string.pack(form .. "I8I8", address, #list) }
+  for i, one in ipairs(list) do body[i + 1] = string.pack(form .. "I8i4i4z", one[1], one[2], 0, one[3]) end
+  return record(form, 2, time, table.concat(body))
+end
+
 local function close(form, time) return record(form, 3, time, "") end
 
 local CODE = 0x50000
@@ -86,9 +92,10 @@ describe("the dump of a JIT compiler", function()
   end
 
   it("gives aggregators the same names", function()
-    local a = perfev.count { by = "symbol" }
+    local a = perfev.count { by = { "symbol", "caller" }, skip = "^first$" }
     local values = run_live(STORY, dump_of(LIVE, "<"), a, function()
-      return { a:get "first", a:get "second", a:get "beside", a:get "[jit-7.dump]" }
+      return { a:get("first", "[unknown]"), a:get("second", "second"), a:get("beside", "beside"),
+        a:get("[jit-7.dump]", "[jit-7.dump]") }
     end)
     assert.same({ 1, 2, 1, 3 }, values)
   end)
@@ -129,6 +136,22 @@ describe("the dump of a JIT compiler", function()
         assert.equal("beside", names[#names][1].symbol)
         assert.equal(6, #names)
       end, grow)
+  end)
+
+  it("has the source line of an address, also if V8 wrote it", function()
+    local form = "<"
+    local list = { { CODE, 10, "/src/a.js" }, { CODE + 0x20, 11, "\255" }, { CODE + 0x40, 7, "/src/b.js" } }
+    local shifted = { { CODE + 0x40, 20, "/src/v8.js" }, { CODE + 0x50, 21, "/src/v8.js" } }
+    local freed = { { CODE, 1, "\1\2" } }
+    for _, case in ipairs {
+      { list, CODE + 0x1f, "/src/a.js:10" }, { list, CODE + 0x20, "/src/a.js:11" }, { list, CODE + 0x60, "/src/b.js:7" },
+      { shifted, CODE + 0x0f, "/src/v8.js:20" }, { shifted, CODE + 0x10, "/src/v8.js:21" }, { freed, CODE, "f" }, { {}, CODE, "f" },
+    } do
+      local a = perfev.count { by = "line" }
+      local bytes = header(form) .. lines(form, LIVE, CODE, case[1]) .. load(form, LIVE, CODE, 0x100, 1, "f")
+      local row = run_live({ STORY[1], marker(), memory(), at(case[2]) }, bytes, a, function() return a:rows()[1] end)
+      assert.equal(case[3], row.line)
+    end
   end)
 
   it("may contain any bytes: what can be read is used", function()

@@ -317,7 +317,7 @@ static bool is_bookkeeping(uint32_t type)
 	const uint32_t types = 1u << PERF_RECORD_COMM | 1u << PERF_RECORD_FORK |
 			       1u << PERF_RECORD_EXIT | 1u << PERF_RECORD_MMAP |
 			       1u << PERF_RECORD_MMAP2 | 1u << PERF_RECORD_KSYMBOL |
-			       1u << PEV_RECORD_CALLCHAIN_DEFERRED;
+			       1u << PEV_RECORD_CGROUP | 1u << PEV_RECORD_CALLCHAIN_DEFERRED;
 
 	return types >> type & 1;
 }

@@ -17,13 +17,15 @@
 #define TASK_BYTES (2 * sizeof(struct pev_task)) /* of a task, in a table that is half full */
 #define TICK_NS INT64_C(10000000) /* of /proc/PID/stat: USER_HZ is 100 wherever perf is */
 
-/* Drops the executable and the maps. */
+/* Drops the executable, the maps and the cgroup, which a new program may have left. */
 static void forget_program(struct pev_task *task)
 {
 	pev_space_put(task->space);
 	pev_dso_put(task->exe);
+	free(task->cgroup);
 	task->space = NULL;
 	task->exe = NULL;
+	task->cgroup = NULL;
 }
 
 int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys)
@@ -47,6 +49,7 @@ void pev_tasks_free(struct pev_tasks *tasks)
 		forget_program(&tasks->slots[i]);
 	pev_tasks_set_budget(tasks, NULL);
 	pev_space_put(tasks->kernel);
+	pev_cgroups_free(&tasks->cgroups);
 	pev_dsos_free(&tasks->dsos);
 	free(tasks->slots);
 	free(tasks->exited.ring);
@@ -315,6 +318,18 @@ static int feed_map(struct pev_tasks *tasks, const struct pev_record *rec)
 	return rc;
 }
 
+static int feed_cgroup(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	const char *path;
+	uint32_t len;
+	uint64_t id;
+
+	if (!pev_record_number(rec, PEV_F_ID, &id) ||
+	    !pev_record_string(rec, PEV_F_PATH, &path, &len))
+		return 0;
+	return pev_cgroups_set(&tasks->cgroups, id, path, len);
+}
+
 int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int tid;
@@ -333,6 +348,8 @@ int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 	case PERF_RECORD_MMAP2:
 	case PERF_RECORD_KSYMBOL:
 		return feed_map(tasks, rec);
+	case PEV_RECORD_CGROUP:
+		return feed_cgroup(tasks, rec);
 	default:
 		return 0;
 	}
@@ -689,6 +706,26 @@ const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t a
 uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid)
 {
 	return pev_space_version(space_of(tasks, pid));
+}
+
+const char *pev_tasks_cgroup(struct pev_tasks *tasks, uint64_t id)
+{
+	return pev_cgroups_find(&tasks->cgroups, tasks->sys, id);
+}
+
+const char *pev_tasks_cgroup_of(struct pev_tasks *tasks, int pid)
+{
+	struct pev_task *task;
+
+	if (pid == 0)
+		return "/"; /* the idle task */
+	pev_tasks_comm(tasks, pid);
+	task = find_task(tasks, pid);
+	if (pid < 0 || !task->tid)
+		return NULL;
+	if (!task->cgroup && !task->ended)
+		task->cgroup = pev_cgroup_of_process(tasks->sys, pid);
+	return task->cgroup;
 }
 
 struct pev_jit_dump *pev_tasks_jit_dump(struct pev_tasks *tasks, int pid)

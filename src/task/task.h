@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "task/cgroup.h"
 #include "task/maps.h"
 #include "record/record.h"
 #include "base/memory_budget.h"
@@ -34,6 +35,7 @@ struct pev_task {
 	/* Of a process, kept in its first thread; NULL: unknown. Reference-counted. */
 	struct pev_space *space;
 	struct pev_dso *exe;
+	char *cgroup;       /* of a process, owned; NULL: not read */
 };
 
 #define PEV_NOBODY (-1)
@@ -66,6 +68,7 @@ struct pev_tasks {
 	uint32_t lives;
 	struct pev_dsos dsos;       /* mapped files and memory of all tasks */
 	struct pev_space *kernel;   /* from MMAP records with pid -1 and KSYMBOL records */
+	struct pev_cgroups cgroups;
 	int clockid;                /* CLOCK_* of starts; set by the caller */
 	bool shifted;               /* from_boot is known */
 	int64_t from_boot;          /* ns, from CLOCK_BOOTTIME to clockid */
@@ -80,7 +83,7 @@ void pev_tasks_free(struct pev_tasks *tasks);
 void pev_tasks_set_budget(struct pev_tasks *tasks, struct pev_budget *budget);
 
 /*
- * Applies a COMM, FORK, EXIT, MMAP, MMAP2 or KSYMBOL record; ignores others. -ENOMEM.
+ * Applies a COMM, FORK, EXIT, MMAP, MMAP2, KSYMBOL or CGROUP record; ignores others. -ENOMEM.
  */
 int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec);
 /* True for the types that change facts about tasks. */
@@ -88,7 +91,7 @@ static inline bool pev_tasks_are_changed_by(uint32_t type)
 {
 	return type == PERF_RECORD_FORK || type == PERF_RECORD_COMM || type == PERF_RECORD_EXIT ||
 	       type == PERF_RECORD_MMAP || type == PERF_RECORD_MMAP2 ||
-	       type == PERF_RECORD_KSYMBOL;
+	       type == PERF_RECORD_KSYMBOL || type == PEV_RECORD_CGROUP;
 }
 /*
  * Reads the threads of a process, or of all processes (pid -1), from /proc; repeats while new
@@ -125,5 +128,9 @@ const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t a
 uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid);
 /* The n-th map of a process or of the kernel (pid -1), or NULL. Does not read /proc. */
 const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n);
+/* The path of a cgroup by its id, as of pev_cgroups_find(). */
+const char *pev_tasks_cgroup(struct pev_tasks *tasks, uint64_t id);
+/* The same of a process, read from /proc once; NULL: unknown. Valid until the next record. */
+const char *pev_tasks_cgroup_of(struct pev_tasks *tasks, int pid);
 /* The dump of the JIT compiler of a process; NULL: none. Valid until the next record. */
 struct pev_jit_dump *pev_tasks_jit_dump(struct pev_tasks *tasks, int pid);

@@ -30,6 +30,8 @@ for _, name in ipairs { "stack", "ustack", "kstack" } do
   is_stack[name], is_stack["start." .. name], is_stack["via." .. name] = true, true, true
 end
 
+local needs_chain = setmetatable({ caller = true }, { __index = is_stack })
+
 local TOP_ROWS = 10
 
 local fail = check.fail
@@ -52,6 +54,15 @@ check.define("columns", "a name or a list of names", function(value)
     seen[name] = true
   end
   return list
+end)
+
+check.define("patterns", "a list of patterns", function(value)
+  local list, why = check.read("list of string", type(value) == "string" and { value } or value)
+  for _, pattern in ipairs(list or {}) do
+    local ok, fault = pcall(string.find, "", pattern)
+    if not ok then return nil, ("'%s': %s"):format(pattern, fault) end
+  end
+  return list, why
 end)
 
 -- True if one of the columns has one of these names.
@@ -91,7 +102,8 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec `by` (a name or a list of names: the columns of its keys), `value` (the field to aggregate),
 --   `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (the
---   length of the time slots in a column `time`); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
+--   length of the time slots in a column `time`), `skip` (patterns of functions that are not a `caller`); for hist:
+--   `low`, `high`, `step`; for top: `rows` (for print, 10)
 -- @treturn[1] aggregator
 -- @treturn[2] nil
 -- @treturn[2] string  the reason
@@ -108,6 +120,9 @@ function M.make(kind, spec)
   if slot and not has_column(by, { time = true }) then
     return nil, "slot needs a column 'time'\n  try: by = \"time\""
   end
+  if spec.skip and not has_column(by, { caller = true, ["start.caller"] = true, ["via.caller"] = true }) then
+    return nil, "skip needs a column 'caller'\n  try: by = \"caller\""
+  end
   local is_linear = spec.low or spec.high or spec.step
   if is_linear and not (spec.low and spec.high and spec.step) then
     return nil, "low, high and step go together; without them it is by powers of two"
@@ -121,7 +136,7 @@ function M.make(kind, spec)
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
     slot = slot, slot_ns = spec.slot, low = spec.low, high = spec.high, step = spec.step,
-    addresses = spec.addresses,
+    addresses = spec.addresses, skip = spec.skip,
     rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then return nil, one end
@@ -520,7 +535,7 @@ function methods:remarks()
   for _, name in ipairs(columns) do
     if absent[name] then
       lines[#lines + 1] = ("%d record%s without %s: not counted"):format(absent[name], absent[name] == 1 and "" or "s",
-        escape(name) .. (is_stack[name] and " (callchain = true takes them)" or ""))
+        escape(name) .. (needs_chain[name] and " (callchain = true takes them)" or ""))
       absent[name] = nil
     end
   end

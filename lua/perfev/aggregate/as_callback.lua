@@ -38,11 +38,13 @@ function M.list(value)
   return M.is_list(value) and value or { value }
 end
 
---- True if an aggregator of the callback has a column `symbol`: the session must then track memory maps.
-function M.has_symbol(value)
+--- True if an aggregator of the callback has a column with one of these names.
+-- @tparam any value  the callback
+-- @tparam table names  a set
+function M.has_column(value, names)
   for _, one in ipairs(M.list(value)) do
     for _, name in ipairs(M.is_aggregator(one) and M.options_of(one).by or {}) do
-      if name == "symbol" then return true end
+      if names[name] then return true end
     end
   end
   return false

@@ -214,6 +214,15 @@ local function ask_for(spec, read)
   if read.has_symbol then spec.symbols = true end
 end
 
+local names_functions = { symbol = true, line = true } -- the session must then track memory maps
+local names_cgroups = { cgroup = true }
+
+-- Their records, too: a cgroup may be removed before its first sample is delivered.
+local function ask_for_cgroups(spec)
+  if spec.cgroup == nil then spec.cgroup = true end
+  spec.asks_cgroup = spec.sample_type == nil
+end
+
 local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
 local droppable = { ip = 1 << 0, tid = 1 << 1, time = 1 << 2, addr = 1 << 3, cpu = 1 << 7, period = 1 << 8 }
 
@@ -341,6 +350,7 @@ local function option_words(fields, spec)
   end
   for _, bit in ipairs(spec.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
   for _, bit in ipairs(spec.extra_sample_type or {}) do add_bit(fields, "sample_type", bit) end
+  if spec.asks_cgroup then add_bit(fields, "sample_type", "cgroup") end
 end
 
 -- The kernel lowers its limit under load; the default frequency must not fail because of it.
@@ -377,7 +387,8 @@ function M.declare(spec, level)
   callback_bits(fields, spec, list)
   local read = read_fields(spec, level + 1)
   if read then ask_for(spec, read) end
-  if as_callback.has_symbol(list.sample) then spec.symbols = true end
+  if as_callback.has_column(list.sample, names_functions) then spec.symbols = true end
+  if as_callback.has_column(list.sample, names_cgroups) then ask_for_cgroups(spec) end
   local text = spec[1] and table.concat(spec, ",")
   local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"

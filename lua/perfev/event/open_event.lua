@@ -336,7 +336,7 @@ end
 
 local no_pmu = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true }
 
-local SAMPLE_READ, SAMPLE_CALLCHAIN = 1 << 4, 1 << 5 -- PERF_SAMPLE_*
+local SAMPLE_READ, SAMPLE_CALLCHAIN, SAMPLE_CGROUP = 1 << 4, 1 << 5, 1 << 21 -- PERF_SAMPLE_*
 
 -- Attempts after a refusal by the kernel, in this order: each changes built.attr and returns a
 -- level and a text for the log, or nothing if it does not apply.
@@ -371,6 +371,13 @@ local remedies = {
         return 1, ("names of functions: without %s records, which this kernel does not have"):format(name)
       end
     end
+  end,
+  -- 5.7 introduced cgroups of samples. Without them an aggregator's column is the process's cgroup.
+  function(_, ev, built, code)
+    local attr = built.attr
+    if code ~= E.EINVAL or not built.spec.asks_cgroup or attr.sample_type & SAMPLE_CGROUP == 0 then return end
+    attr.sample_type, attr.cgroup = attr.sample_type & ~SAMPLE_CGROUP, false
+    return 1, ("%s: this kernel's samples have no cgroup; /proc has that of their process"):format(ev.name)
   end,
   -- PERF_PMU_CAP_NO_EXCLUDE: the PMU cannot exclude anything.
   function(_, ev, built, code)

@@ -10,7 +10,7 @@ end
 
 M.count = {
   by = "columns", where = "*", unit = "string", title = "string", max_keys = "integer 1..2^28", slot = "duration",
-  addresses = "boolean",
+  addresses = "boolean", skip = "patterns",
 }
 M.top = with(M.count, { rows = "integer > 0" })
 M.sum = with(M.count, { value = "string" })

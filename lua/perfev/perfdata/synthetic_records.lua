@@ -266,9 +266,9 @@ end
 
 --- Iterates over records of the kernel and of running tasks, as byte strings of whole records.
 -- @tparam table opts  `all` (every process) or `pids` (the processes of these threads, {integer,...}); `attr` and `id`
---   of the event to which the records belong (the attr's bits cgroup, namespaces and mmap_data select records); `data`
---   (also maps without execute permission); `held` (a process before its exec, whose maps are left out because perf
---   would take them for the new program's); `bpf` (also BPF programs)
+--   of the event to which the records belong (the attr's bits cgroup, namespaces and mmap_data select records);
+--   `cgroups` (also cgroups); `data` (also maps without execute permission); `held` (a process before its exec, whose
+--   maps are left out because perf would take them for the new program's); `bpf` (also BPF programs)
 function M.tasks(opts)
   local attr = opts.attr
   local how = { held = opts.held, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
@@ -276,7 +276,7 @@ function M.tasks(opts)
   local pids, at = opts.all and list_pids() or list_leaders(opts.pids), 0
   local first = { kernel_record, module_records }
   if opts.bpf then first[#first + 1] = bpf_records end
-  if attr.cgroup then first[#first + 1] = cgroup_records end
+  if opts.cgroups or attr.cgroup then first[#first + 1] = cgroup_records end
   return function()
     while first[1] do
       local bytes = table.remove(first, 1)(how.trailer)

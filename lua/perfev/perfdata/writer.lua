@@ -20,7 +20,7 @@ local Recorder = {}
 Recorder.__index = Recorder
 
 local SOFTWARE, TRACEPOINT, CPU_CLOCK, REALTIME = 1, 2, 0, 0
-local SAMPLE_IP, SAMPLE_CALLCHAIN = 1 << 0, 1 << 5 -- PERF_SAMPLE_*
+local SAMPLE_IP, SAMPLE_CALLCHAIN, SAMPLE_CGROUP = 1 << 0, 1 << 5, 1 << 21 -- PERF_SAMPLE_*
 local BATCH = 1 << 16 -- bytes of synthesised records to a write
 local CHUNK_MIN = 1 << 16
 
@@ -148,6 +148,14 @@ local function samples_kernel(events)
   return false
 end
 
+-- True if samples have their cgroup: the paths of those that exist are needed.
+local function samples_cgroups(events)
+  for _, one in ipairs(events) do
+    if one.attr.cgroup or one.attr.sample_type & SAMPLE_CGROUP ~= 0 then return true end
+  end
+  return false
+end
+
 -- Writes the synthetic records of the kernel and of all tasks, or of these processes. They belong to the session's
 -- tracking event, so callbacks do not receive them.
 local function add_tasks(self, all, pids)
@@ -159,7 +167,8 @@ local function add_tasks(self, all, pids)
   end
   local held = not session.running and session.child and session.child:pid() or nil
   for bytes in synthesise.tasks { all = all, pids = pids, attr = tracking.attr, id = tracking.ids[1], held = held,
-                                  bpf = tracking.attr.ksymbol and samples_kernel(self.events) } do
+                                  bpf = tracking.attr.ksymbol and samples_kernel(self.events),
+                                  cgroups = samples_cgroups(self.events) } do
     batch[#batch + 1], size = bytes, size + #bytes
     if size >= BATCH then flush() end
   end

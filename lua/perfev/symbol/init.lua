@@ -513,6 +513,17 @@ function World:file_of(raw)
   return file, (file.symbols:find_frame(raw.offset, raw.returns, raw.unwound))
 end
 
+--- The source line of a frame, of the innermost function that is inlined there.
+-- @treturn ?table  `file`, `line`
+function World:line(raw)
+  if raw.memory then
+    local lines = name_memory(self, {}, raw, saved(self), true)
+    return lines and lines[1]
+  end
+  local file, address = self:file_of(raw)
+  return file and address and find_lines(self, file, address)[1]
+end
+
 --- The unwind rules of a file.
 -- @tparam table raw  a frame in it, as from core.stack_frames()
 -- @treturn[1] userdata  perfev.cfi

@@ -61,11 +61,47 @@ function Stack.folded(stack, comm)
   return table.concat(parts, ";")
 end
 
--- Names a symbol in an aggregator's key, which is a stack of one frame; without a name it shows the file.
-core.aggregator_namer(function(stack)
+-- ---- names in keys of aggregators, by column ----
+
+-- Without a name a frame shows its file.
+local function symbol_of(stack)
   local frame = name_frames(stack)[1]
   return frame and folded_name(frame) or "[unknown]"
-end)
+end
+
+local function line_of(stack)
+  local raws, world = core.stack_frames(stack)
+  local place = raws[1] and (world or symbol._here()):line(raws[1])
+  return place and place.file and ("%s:%d"):format(place.file, place.line or 0) or symbol_of(stack)
+end
+
+local skipped = setmetatable({}, { __mode = "k" }) -- list of patterns -> name -> whether one of them matches
+
+local function is_skipped(name, patterns)
+  local known = skipped[patterns]
+  if not known then
+    known = {}
+    skipped[patterns] = known
+  end
+  if known[name] == nil then
+    known[name] = false
+    for _, pattern in ipairs(patterns) do known[name] = known[name] or name:find(pattern) ~= nil end
+  end
+  return known[name]
+end
+
+-- The innermost function that the aggregator does not skip.
+local function caller_of(stack, spec)
+  for _, frame in ipairs(name_frames(stack)) do
+    local name = folded_name(frame)
+    if not (spec.skip and is_skipped(name, spec.skip)) then return name end
+  end
+  return "[unknown]"
+end
+
+local namers = { symbol = symbol_of, line = line_of, caller = caller_of }
+
+core.aggregator_namer(function(stack, column, spec) return namers[column:match "[^.]+$"](stack, spec) end)
 
 core.stack_class {
   index = function(stack, key)

@@ -85,11 +85,15 @@ static bool flag_of(lua_State *L, const char *name)
 	return set;
 }
 
-/* True for the symbol of a record, or of a span's start or via. */
-static bool is_symbol(const char *name)
+/* True if keys of the column are named when they are read; also of a span's start or via. */
+static bool is_named(const char *name)
 {
-	return strcmp(name, "symbol") == 0 || strcmp(name, "start.symbol") == 0 ||
-	       strcmp(name, "via.symbol") == 0;
+	if (strncmp(name, "start.", 6) == 0)
+		name += 6;
+	else if (strncmp(name, "via.", 4) == 0)
+		name += 4;
+	return strcmp(name, "symbol") == 0 || strcmp(name, "line") == 0 ||
+	       strcmp(name, "caller") == 0;
 }
 
 /* Borrows the names from the spec. */
@@ -105,7 +109,7 @@ static void take_names(lua_State *L, struct l_agg *self)
 		if (self->nr_by == L_AGG_COLUMNS)
 			luaL_error(L, "more than %d columns", L_AGG_COLUMNS);
 		self->by[self->nr_by] = lua_tostring(L, -1);
-		if (is_symbol(self->by[self->nr_by]) && !by_address)
+		if (is_named(self->by[self->nr_by]) && !by_address)
 			self->symbols |= UINT32_C(1) << self->nr_by;
 		if (self->slot && strcmp(self->by[self->nr_by], "time") == 0)
 			self->timed = self->nr_by + 1;

@@ -33,7 +33,7 @@ struct l_agg {
 	uint32_t nr_by;
 	int64_t slot;            /* ns: the column "time" is rounded down to this; 0: unchanged */
 	uint32_t timed;          /* 1 + index of that column; 0: none */
-	uint32_t symbols;        /* bit i: column i is a symbol, named when the key is read */
+	uint32_t symbols;        /* bit i: column i is a stack, named when the key is read */
 	bool unnamed;            /* a value was added since symbols were named */
 	const struct l_condition *where; /* the records that it counts; NULL: all */
 	bool lacking;            /* a missing column is false, a missing value 0 */

@@ -19,6 +19,7 @@ static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
 
 void l_agg_add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, int f, int texts)
 {
+	const struct l_agg *self = l_agg_check(L, 1);
 	int homes;
 
 	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
@@ -34,7 +35,9 @@ void l_agg_add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, 
 			    lua_rawgetp(L, texts, part.pointer) == LUA_TNIL) {
 				lua_pushvalue(L, f);
 				push_stack(L, homes, part.pointer);
-				lua_call(L, 1, 1);
+				lua_pushstring(L, self->by[column]);
+				lua_getiuservalue(L, 1, L_AGG_UV_SPEC);
+				lua_call(L, 3, 1);
 				luaL_checkstring(L, -1);
 				lua_rawsetp(L, texts, part.pointer);
 			}
@@ -44,7 +47,10 @@ void l_agg_add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, 
 	lua_settop(L, homes - 1);
 }
 
-/* Makes a key with texts in the place of the stacks of these columns. 0 or -ENOMEM. */
+/*
+ * Makes a key with texts in the place of the stacks of these columns. texts is a list of tables, by
+ * column. 0 or -ENOMEM.
+ */
 static int put_named(lua_State *L, struct pev_key *to, const unsigned char *key, size_t len,
 		     uint32_t columns, int texts)
 {
@@ -62,10 +68,11 @@ static int put_named(lua_State *L, struct pev_key *to, const unsigned char *key,
 			rc = pev_key_part(to, &part);
 			continue;
 		}
-		lua_rawgetp(L, texts, part.pointer);
+		lua_rawgeti(L, texts, (lua_Integer)column + 1);
+		lua_rawgetp(L, -1, part.pointer);
 		text = lua_tolstring(L, -1, &text_len);
 		rc = pev_key_string(to, text, text_len);
-		lua_pop(L, 1);
+		lua_pop(L, 2);
 	}
 	return rc;
 }
@@ -101,7 +108,27 @@ static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
 	return 0;
 }
 
-static const char namer_key; /* registry key of name(stack) */
+static const char namer_key; /* registry key of name(stack, column, spec) */
+
+/* Pushes a list with a table of texts for each named column. */
+static void push_texts(lua_State *L, const struct l_agg *self, bool is_top)
+{
+	int list;
+
+	lua_createtable(L, (int)self->nr_by, 0);
+	list = lua_gettop(L);
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &namer_key);
+	for (uint32_t i = 0; i < self->nr_by; i++) {
+		lua_newtable(L);
+		l_agg_add_texts(L, &self->all, self->symbols & UINT32_C(1) << i, list + 1,
+				list + 2);
+		if (!is_top)
+			l_agg_add_texts(L, &self->recent, self->symbols & UINT32_C(1) << i,
+					list + 1, list + 2);
+		lua_rawseti(L, list, (lua_Integer)i + 1);
+	}
+	lua_settop(L, list);
+}
 
 const struct pev_agg *l_agg_settle(lua_State *L, struct l_agg *self)
 {
@@ -111,21 +138,17 @@ const struct pev_agg *l_agg_settle(lua_State *L, struct l_agg *self)
 
 	if (!self->unnamed)
 		return shown;
-	luaL_checkstack(L, 8, "symbols");
-	lua_rawgetp(L, LUA_REGISTRYINDEX, &namer_key);
-	lua_newtable(L);
-	l_agg_add_texts(L, &self->all, self->symbols, top + 1, top + 2);
-	if (!is_top)
-		l_agg_add_texts(L, &self->recent, self->symbols, top + 1, top + 2);
-	if (name_keys(L, self, shown, &self->all, top + 2) < 0 ||
-	    (!is_top && name_keys(L, self, &self->recent, &self->recent, top + 2) < 0))
+	luaL_checkstack(L, 12, "symbols");
+	push_texts(L, self, is_top);
+	if (name_keys(L, self, shown, &self->all, top + 1) < 0 ||
+	    (!is_top && name_keys(L, self, &self->recent, &self->recent, top + 1) < 0))
 		luaL_error(L, "no memory for names");
 	self->unnamed = false;
 	lua_settop(L, top);
 	return shown;
 }
 
-/* aggregator_namer(f): f(stack) returns the name of its innermost frame */
+/* aggregator_namer(f): f(stack, column, spec) returns the name that the column shows */
 static int l_agg_namer(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TFUNCTION);

@@ -17,8 +17,8 @@ void l_agg_take_key(lua_State *L, struct l_agg *self, int first);
 const struct pev_agg *l_agg_settle(lua_State *L, struct l_agg *self);
 
 /*
- * Adds f(stack) to the table at texts, by the stack's address, for each stack in one of these
- * columns. The aggregator is argument 1.
+ * Adds f(stack, column, spec) to the table at texts, by the stack's address, for each stack in one
+ * of these columns. The aggregator is argument 1.
  */
 void l_agg_add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, int f, int texts);
 

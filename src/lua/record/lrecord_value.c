@@ -39,14 +39,15 @@ static bool is_among(const enum pev_field *list, size_t nr, int code)
 bool l_value_is_stack(const struct l_field *source)
 {
 	return source->code == L_CODE_STACK || source->code == L_CODE_SYMBOL ||
-	       source->code >= L_CODE_NR;
+	       source->code >= L_VALUE_USTACK;
 }
 
 bool l_value_is_of_record(const struct l_field *source)
 {
 	if (source->payload)
 		return !source->is_text; /* a text also has names of functions */
-	return !(l_value_is_stack(source) || source->code == PEV_F_COMM);
+	return !(l_value_is_stack(source) || source->code == PEV_F_COMM ||
+		 source->code == L_VALUE_CGROUP);
 }
 
 bool l_value_is_unsigned(const struct l_field *source)
@@ -60,10 +61,11 @@ bool l_value_is_unsigned(const struct l_field *source)
 
 struct l_field l_value_find(const char *name)
 {
-	if (strcmp(name, "ustack") == 0)
-		return (struct l_field){ .code = L_VALUE_USTACK };
-	if (strcmp(name, "kstack") == 0)
-		return (struct l_field){ .code = L_VALUE_KSTACK };
+	static const char *const names[] = { "cgroup", "ustack", "kstack", "line", "caller" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return (struct l_field){ .code = L_VALUE_CGROUP + (int)i };
 	return l_field_find(name);
 }
 
@@ -114,12 +116,12 @@ static const char *kind_of(const struct l_field *source)
 {
 	if (l_value_is_stack(source))
 		return "stack";
-	if (source->code >= L_CODE_FLAG)
+	if (source->code >= L_CODE_FLAG && source->code < L_CODE_NR)
 		return "boolean";
 	if (source->payload && !source->is_text)
 		return "payload";
 	if (source->code == L_CODE_TYPE || source->code == L_CODE_CPUMODE ||
-	    source->code == L_CODE_EVENT || source->is_text ||
+	    source->code == L_CODE_EVENT || source->code == L_VALUE_CGROUP || source->is_text ||
 	    IS_AMONG(string_fields, source->code))
 		return "string";
 	return "number";
@@ -235,7 +237,7 @@ static int take_stack(const struct l_current *current, int code, const struct pe
 	rc = l_stack_read_dumps(current->L, current->context, view->tasks, view->rec);
 	if (rc < 0)
 		return rc;
-	if (code == L_CODE_SYMBOL)
+	if (code == L_CODE_SYMBOL || code == L_VALUE_LINE)
 		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
 	/* Unwinding needs files, which Lua finds. */
 	if (pev_unwind_wanted(view->rec))
@@ -261,6 +263,21 @@ static struct pev_key_part read_stack(const struct l_current *current, int code)
 	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } : absent;
 }
 
+/* Records of kernels before 5.7 have no cgroup: it is that of the process. */
+static struct pev_key_part read_cgroup(const struct l_view *view)
+{
+	uint64_t id, pid;
+	const char *path = NULL;
+
+	if (!view->tasks)
+		return absent;
+	if (pev_record_number(view->rec, PEV_F_CGROUP, &id))
+		path = pev_tasks_cgroup(view->tasks, id);
+	else if (pev_record_number(view->rec, PEV_F_PID, &pid))
+		path = pev_tasks_cgroup_of(view->tasks, (int)(int64_t)pid);
+	return path ? string_part(path) : absent;
+}
+
 struct pev_key_part l_value_read(const struct l_field *source, const struct l_current *current)
 {
 	const struct pev_record *rec = current->view->rec;
@@ -273,6 +290,8 @@ struct pev_key_part l_value_read(const struct l_field *source, const struct l_cu
 		return read_stack(current, source->code);
 	if (source->code < PEV_F_NR)
 		return read_field(current->view, (enum pev_field)source->code);
+	if (source->code == L_VALUE_CGROUP)
+		return read_cgroup(current->view);
 	if (source->code >= L_CODE_FLAG)
 		return read_flag(rec, &pev_miscs[source->code - L_CODE_FLAG]);
 	switch (source->code) {

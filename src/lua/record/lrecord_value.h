@@ -12,8 +12,17 @@
 #include "symbol/stack.h"
 #include "lua/record/lfield.h"
 
-/* Codes that only keys use, in addition to enum l_code. */
-enum { L_VALUE_USTACK = L_CODE_NR, L_VALUE_KSTACK };
+/*
+ * Codes that only keys use, in addition to enum l_code. A line is kept as a symbol is, a caller as
+ * a stack; both are named when they are read. A cgroup is its path, not its id.
+ */
+enum {
+	L_VALUE_CGROUP = L_CODE_NR,
+	L_VALUE_USTACK,
+	L_VALUE_KSTACK,
+	L_VALUE_LINE,
+	L_VALUE_CALLER
+};
 
 /* As l_field_find(), with the codes above. */
 struct l_field l_value_find(const char *name);
