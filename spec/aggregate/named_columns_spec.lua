@@ -47,7 +47,8 @@ end
 
 -- work() called by main(), twice; helper() called by work(); do_work() of the kernel, below helper(); unknown code.
 local CHAINS = flat(app(7), sample(7, { USER, 0x400110, 0x400020 }), sample(7, { USER, 0x400118, 0x400024 }),
-  sample(7, { USER, 0x400308, 0x400110, 0x400020 }), sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400308, 0x400020 }, 7, 1),
+  sample(7, { USER, 0x400308, 0x400110, 0x400020 }),
+  sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400308, 0x400020 }, 7, 1),
   sample(7, { USER, 0x700000, 0x400020 }), sample(7, { USER, 0x700000 }))
 
 describe("the column caller", function()
@@ -181,6 +182,7 @@ describe("the column cgroup", function()
       assert.same({ ["/v1/jobs"] = 2, ["/user.slice"] = 1, ["/"] = 1 }, cells(a))
       assert.same({ cgroup = 1 }, a:uncounted()) -- process 9 is unknown
     end)
-    assert.matches("this kernel's samples have no cgroup; /proc has that of their process", table.concat(said, "\n"), 1, true)
+    assert.matches("this kernel's samples have no cgroup; /proc has that of their process", table.concat(said, "\n"), 1,
+      true)
   end)
 end)

@@ -3,6 +3,8 @@
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
+local with_cgroups = require "spec.support.cgroups"(requires, function(why) pending(why) end,
+  function(f) finally(f) end)
 
 local cc = os.getenv "CC" or "gcc"
 local dir
@@ -69,55 +71,26 @@ describe("the column caller", function()
   end)
 end)
 
--- Makes two cgroups, in which a task works until it is told to end; f(session, path of the first below the root).
--- Samples have the cgroup only if a controller is enabled in it: perf_event is then enabled with it.
-local function in_cgroups(f)
-  requires("perf", "root", "linux 5.7")
-  local _, used = require("perfev.event.cgroup").mounts()
-  if not used then return pending "no cgroup hierarchy for perf events is mounted" end
-  local own = ("perfev-spec-%d"):format(require("perfev.core").pid())
-  local top = used.path .. "/" .. own
-  local function enable(where, sign)
-    if used.version == 1 then return end
-    local first = (run.slurp(where .. "/cgroup.controllers") or ""):match "%S+"
-    if first then os.execute(("echo %s%s > %s/cgroup.subtree_control 2>/dev/null"):format(sign, first, where)) end
-  end
-  local before = run.slurp(used.path .. "/cgroup.subtree_control") or ""
-  if not os.execute("mkdir -p " .. top .. "/one " .. top .. "/two 2>/dev/null") then
-    return pending "no cgroup can be made"
-  end
-  finally(function()
-    os.execute(("rmdir %s/one %s/two %s"):format(top, top, top))
-    if not before:find "%S" then enable(used.path, "-") end
-  end)
-  enable(used.path, "+")
-  enable(top, "+")
-  if used.version == 2 and not (run.slurp(top .. "/cgroup.subtree_control") or ""):find "%S" then
-    return pending "no controller can be enabled in cgroup2: the kernel gives samples the root's cgroup"
-  end
-  return f(top, "/" .. own)
-end
-
 describe("the column cgroup", function()
   it("is the path of the cgroup of each sample", function()
-    in_cgroups(function(top, own)
-      run.write_file(dir .. "/work.sh", ([[
+    local root, own = with_cgroups { "one", "two" }
+    if not root then return end
+    run.write_file(dir .. "/work.sh", ([[
 for name in one two; do
-  echo 0 > %s/$name/cgroup.procs
+  echo 0 > %s%s/$name/cgroup.procs
   i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done
 done
 echo 0 > %s/cgroup.procs
-]]):format(top, (top:gsub("/[^/]*$", ""))))
-      local a = perfev.count { by = "cgroup" }
-      local s = perfev.session { command = { "sh", dir .. "/work.sh" } }
-      s:event { "cpu-clock", freq = 999, sample = a }
-      assert(s:run())
-      assert.is_true((a:get(own .. "/one") or 0) > 5)
-      assert.is_true((a:get(own .. "/two") or 0) > 5)
-      sh(run.quote(run.perfl) .. (" -q record -e cpu-clock --all-cgroups -o cgroups.data -- sh work.sh"))
-      local out = sh(run.quote(run.perfl) .. [[ -q -i cgroups.data -e 'a = count { by = "cgroup" }
-        event { "*", sample = a } done(function() a:print() end)']])
-      assert.matches("\n" .. own:gsub("%-", "%%-") .. "/one +%d", "\n" .. out)
-    end)
+]]):format(root, own, root))
+    local a = perfev.count { by = "cgroup" }
+    local s = perfev.session { command = { "sh", dir .. "/work.sh" } }
+    s:event { "cpu-clock", freq = 999, sample = a }
+    assert(s:run())
+    assert.is_true((a:get(own .. "/one") or 0) > 5)
+    assert.is_true((a:get(own .. "/two") or 0) > 5)
+    sh(run.quote(run.perfl) .. " -q record -e cpu-clock --all-cgroups -o cgroups.data -- sh work.sh")
+    local out = sh(run.quote(run.perfl) .. [[ -q -i cgroups.data -e 'a = count { by = "cgroup" }
+      event { "*", sample = a } done(function() a:print() end)']])
+    assert.matches("\n" .. own:gsub("%-", "%%-") .. "/one +%d", "\n" .. out)
   end)
 end)

@@ -32,11 +32,14 @@ static void put64(uint64_t n) { fwrite(&n, sizeof(n), 1, dump); }
 static void begin(const char *directory)
 {
 	char path[4096];
+	void *marker;
 
 	snprintf(path, sizeof(path), "%s/jit-%d.dump", directory, (int)getpid());
 	dump = fopen(path, "w+");
-	if (!dump || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(dump), 0) ==
-			     MAP_FAILED)
+	if (!dump)
+		exit(1);
+	marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(dump), 0);
+	if (marker == MAP_FAILED)
 		exit(1);
 	setvbuf(dump, NULL, _IOFBF, 1 << 20);
 	put32(0x4a695444);
@@ -92,9 +95,11 @@ static void run(unsigned char *at, int is_late)
 int main(int argc, char **argv)
 {
 	int is_late = argc > 2 && strcmp(argv[2], "late") == 0;
-	unsigned char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *memory;
 
+	/* cppcheck-suppress invalidFunctionArg ; -1 is no file, and MAP_ANONYMOUS needs none */
+	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
 	if (argc < 2 || memory == MAP_FAILED)
 		return 1;
 	begin(argv[1]);

@@ -13,7 +13,9 @@ local PATH = "/tmp/jit-7.dump"
 
 -- ---- the bytes of a dump, in a byte order ----
 
-local function header(form, flags) return string.pack(form .. "I4I4I4I4I4I4I8I8", 0x4a695444, 1, 40, 62, 0, 7, 0, flags or 0) end
+local function header(form, flags)
+  return string.pack(form .. "I4I4I4I4I4I4I8I8", 0x4a695444, 1, 40, 62, 0, 7, 0, flags or 0)
+end
 
 local function record(form, id, time, body) return string.pack(form .. "I4I4I8", id, 16 + #body, time) .. body end
 
@@ -66,7 +68,8 @@ local function run_live(steps, bytes, sample, f, more)
   k.files[PATH] = bytes
   return k:with(function()
     local s = perfev.session { duration = "400ms" }
-    s:event { type = 1, config = 0, sample_period = 1, callchain = true, use_clockid = true, clockid = 1, sample = sample }
+    s:event { type = 1, config = 0, sample_period = 1, callchain = true, use_clockid = true, clockid = 1,
+      sample = sample }
     for i, step in ipairs(steps) do
       k:after(i * MS, function() k:ring(0):push(stories.copied(step)) end)
     end
@@ -144,8 +147,9 @@ describe("the dump of a JIT compiler", function()
     local shifted = { { CODE + 0x40, 20, "/src/v8.js" }, { CODE + 0x50, 21, "/src/v8.js" } }
     local freed = { { CODE, 1, "\1\2" } }
     for _, case in ipairs {
-      { list, CODE + 0x1f, "/src/a.js:10" }, { list, CODE + 0x20, "/src/a.js:11" }, { list, CODE + 0x60, "/src/b.js:7" },
-      { shifted, CODE + 0x0f, "/src/v8.js:20" }, { shifted, CODE + 0x10, "/src/v8.js:21" }, { freed, CODE, "f" }, { {}, CODE, "f" },
+      { list, CODE + 0x1f, "/src/a.js:10" }, { list, CODE + 0x20, "/src/a.js:11" },
+      { list, CODE + 0x60, "/src/b.js:7" }, { shifted, CODE + 0x0f, "/src/v8.js:20" },
+      { shifted, CODE + 0x10, "/src/v8.js:21" }, { freed, CODE, "f" }, { {}, CODE, "f" },
     } do
       local a = perfev.count { by = "line" }
       local bytes = header(form) .. lines(form, LIVE, CODE, case[1]) .. load(form, LIVE, CODE, 0x100, 1, "f")
@@ -165,8 +169,10 @@ describe("the dump of a JIT compiler", function()
     assert.same({ "good", 0 }, { name_in(header "<" .. good) })
     assert.same({ n = 2, nil, DAMAGED }, table.pack(name_in(("x"):rep(100))))
     assert.same({ n = 2, nil, 0 }, table.pack(name_in(header("<"):sub(1, 39))))
-    assert.same({ n = 2, nil, DAMAGED }, table.pack(name_in(string.pack("<I4I4I4", 0x4a695444, 2, 40) .. ("\0"):rep(28))))
-    assert.same({ n = 2, nil, DAMAGED }, table.pack(name_in(string.pack("<I4I4I4", 0x4a695444, 1, 39) .. ("\0"):rep(28))))
+    for _, head in ipairs { { 2, 40 }, { 1, 39 } } do -- the version, the size
+      local bytes = string.pack("<I4I4I4", 0x4a695444, head[1], head[2]) .. ("\0"):rep(28)
+      assert.same({ n = 2, nil, DAMAGED }, table.pack(name_in(bytes)))
+    end
     assert.same({ "good", DAMAGED }, { name_in(header "<" .. good .. string.pack("<I4I4I8", 0, 15, 0)) })
     -- Records that are too short, without a name or a size, or of unknown kinds and functions, are skipped.
     for _, bad in ipairs { record("<", 0, 1, "short"), record("<", 1, 1, "short"), record("<", 2, 1, "short"),
@@ -256,8 +262,8 @@ describe("the file of a dump", function()
     k.files[PATH] = k.files[PATH] .. ("\0"):rep(16)
     local name, said = named()
     assert.equal("made", name)
-    assert.same({ ("%s is used up to byte %d: it is damaged, or of an unknown version"):format(PATH, 40 + 56 + 5 + 0x100) },
-      said)
+    local place = 40 + 56 + 5 + 0x100
+    assert.same({ ("%s is used up to byte %d: it is damaged, or of an unknown version"):format(PATH, place) }, said)
   end)
 
   it("is not taken for a marker by another name", function()

@@ -25,7 +25,8 @@ local names = {
   { "/machine.slice/libpod-" .. ID .. ".scope/container", SHORT, "podman" },
   { USER .. "user.slice/libpod-" .. ID .. ".scope/container", SHORT, "podman", "1000" },
   { "/libpod_parent/libpod-" .. ID, SHORT, "podman" },
-  { "/machine.slice/machine-libpod_pod_" .. NEST .. ".slice/libpod-" .. ID .. ".scope", SHORT, "podman", NEST:sub(1, 12) },
+  { "/machine.slice/machine-libpod_pod_" .. NEST .. ".slice/libpod-" .. ID .. ".scope", SHORT, "podman",
+    NEST:sub(1, 12) },
   { "/machine.slice/libpod-conmon-" .. ID .. ".scope", SHORT, "conmon" },
   -- Kubernetes: containerd and CRI-O by systemd, cgroupfs, kind, static pods, cri-dockerd, mixed drivers
   { "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" .. SLICED .. ".slice/cri-containerd-" .. ID

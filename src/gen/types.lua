@@ -227,6 +227,7 @@ tool.with_stacks(who: string, opt: table, spec: perfev.EventSpec): perfev.EventS
 tool.field_kind(name: string): string?, string?
 tool.signal_name(number: integer): string?
 tool.disk_name(dev: integer): string
+tool.container_name(path: string): string, string, string?
 tool.with_arguments(spec: perfev.EventSpec): perfev.EventSpec
 tool.exec_arguments(r: perfev.Record): string[]?
 tool.arguments_text(words: string[]): string

@@ -68,7 +68,8 @@ int pev_cgroups_set(struct pev_cgroups *cgroups, uint64_t id, const char *path, 
 	place = find_place(cgroups, id);
 	cgroups->nr += !place->path;
 	free(place->path);
-	*place = (struct pev_cgroup){ id, copy };
+	place->id = id;
+	place->path = copy;
 	return 0;
 }
 
@@ -98,28 +99,42 @@ static bool has_option(const char *list, const char *word)
 	return false;
 }
 
-/* Finds the root of the hierarchy that perf events use. False: none is mounted. */
-static bool find_root(const struct pev_sys *sys, char *root, size_t cap)
+/* A line of /proc/mounts: the words after the device. */
+struct mount {
+	char path[PATH_MAX], type[32], options[1024];
+};
+
+static bool read_mount(const char *line, struct mount *mount)
 {
-	char device[PATH_MAX], path[PATH_MAX], type[32], options[1024], *text;
+	line += strcspn(line, " \n");
+	line += *line == ' ';
+	return take_word(&line, mount->path, sizeof(mount->path)) &&
+	       take_word(&line, mount->type, sizeof(mount->type)) &&
+	       take_word(&line, mount->options, sizeof(mount->options));
+}
+
+/* Finds the root of the hierarchy that perf events use. False: none is mounted. */
+static bool find_root(const struct pev_sys *sys, char root[PATH_MAX])
+{
 	bool found = false, is_v1 = false;
+	struct mount mount;
+	char *text;
 	size_t len;
 
 	if (sys->slurp(sys->ctx, "/proc/mounts", &text, &len) < 0)
 		return false;
 	for (const char *line = text; *line && !is_v1; line += *line == '\n') {
-		const char *at = line;
+		bool is_read = read_mount(line, &mount);
 
-		if (take_word(&at, device, sizeof(device)) && take_word(&at, path, sizeof(path)) &&
-		    take_word(&at, type, sizeof(type)) && take_word(&at, options, sizeof(options)) &&
-		    strlen(path) < cap) {
-			is_v1 = strcmp(type, "cgroup") == 0 && has_option(options, "perf_event");
-			if (is_v1 || (!found && strcmp(type, "cgroup2") == 0)) {
-				memcpy(root, path, strlen(path) + 1);
-				found = true;
-			}
-		}
 		line += strcspn(line, "\n");
+		if (!is_read)
+			continue;
+		is_v1 = strcmp(mount.type, "cgroup") == 0 &&
+			has_option(mount.options, "perf_event");
+		if (is_v1 || (!found && strcmp(mount.type, "cgroup2") == 0)) {
+			memcpy(root, mount.path, sizeof(mount.path));
+			found = true;
+		}
 	}
 	free(text);
 	return found;
@@ -170,7 +185,7 @@ const char *pev_cgroups_find(struct pev_cgroups *cgroups, const struct pev_sys *
 	char unknown[40];
 	int len;
 
-	if (!is_known(cgroups, id) && find_root(sys, scan.path, sizeof(scan.path))) {
+	if (!is_known(cgroups, id) && find_root(sys, scan.path)) {
 		scan.root = strlen(scan.path);
 		scan_directory(&scan, scan.root, 0);
 	}

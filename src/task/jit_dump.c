@@ -302,7 +302,7 @@ static int read_header(struct pev_jit_dump *dump, const unsigned char *p, size_t
 	return 0;
 }
 
-/* Returns 1, 0 if the bytes lack a part of the name, or -errno. A load without a size is skipped. */
+/* Returns 1, 0 if the bytes lack a part of the name, or -errno. A load of no bytes is skipped. */
 static int read_load(struct pev_jit_dump *dump, const unsigned char *p, size_t len, uint32_t size)
 {
 	const uint64_t start = pev_load64(p + 32, dump->swap);

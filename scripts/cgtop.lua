@@ -1,0 +1,59 @@
+-- cgtop: shows which containers, services and sessions use the CPU, every second.
+-- perfl -a cgtop
+-- perfl -a -d 10s cgtop --event page-faults -F 0 --interval 5s --path
+
+local perfev = require "perfev"
+local tool = require "perfev.tool"
+
+local opt = perfev.args {
+  summary = "show which containers, services and sessions use the CPU", all_cpus = true,
+  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample this event" },
+  { "-F --frequency", type = "integer", default = 999, metavar = "HZ",
+    help = "samples a second; 0: every event" },
+  { "-I --interval", type = "duration", default = "1s", metavar = "TIME",
+    help = "print a table this often" },
+  { "-T --top", type = "integer", metavar = "N", help = "print only the first N" },
+  { "--path", help = "print each cgroup with its path" },
+  epilog = [[
+Each table has the samples since the last one. %CPU is of one CPU. The owner is
+the pod of a container, or the user of a session or unit. A recording needs the
+cgroup of each sample: perfl record --all-cgroups.]],
+}
+
+if opt.frequency < 0 then tool.refuse("cgtop", "-F: 0 or more") end
+if opt.interval == 0 then tool.refuse("cgtop", "-I: more than 0") end
+
+local used = perfev.sum { by = "cgroup", value = "period", where = { "tid", "!=", 0 } }
+local times = perfev.stats { value = "time" }
+local event = perfev.event { tool.sampled_event(opt.event), sample = { used, times },
+  freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil }
+
+local function rows() -- the cgroups of one container are one row
+  local named = perfev.sum { by = { "kind", "name", "owner" } }
+  for path, value in used:pairs() do
+    local name, kind, owner = tool.container_name(path)
+    if opt.path then name, kind, owner = path, "cgroup", nil end
+    named:add(value, kind, name, owner or "")
+  end
+  return ipairs((named:top(opt.top or math.maxinteger)))
+end
+
+local function show()
+  local is_json, time = tool.output_format() == "json", times:rows()[1]
+  local what = opt.event == "cpu-clock" and tool.replaced_clock("cgtop", event) or opt.event
+  local is_clock = what:find "^%l+%-clock$"
+  local unit = (is_clock and 100 or 1e9) / math.max(time and time.value.max - time.value.min or 1, 1)
+  if not is_json then print((is_clock and "     %CPU" or "  PER SEC") .. "  KIND        NAME (OWNER)") end
+  for _, row in rows() do
+    row.event, row.rate = what, row.value * unit
+    local owner = row.owner ~= "" and (" (%s)"):format(row.owner) or ""
+    local text = ("%9.1f  %-10s  %s%s"):format(row.rate, row.kind, row.name, owner)
+    print(is_json and tool.json(row) or perfev.escape(text))
+  end
+  for _, text in ipairs(is_json and {} or used:remarks()) do print(text) end
+  used:clear()
+  times:clear()
+end
+
+perfev.every(opt.interval / 1e9, show)
+perfev.done(show)
