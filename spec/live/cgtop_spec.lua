@@ -1,4 +1,4 @@
--- The script cgtop on the real kernel: its CPU time by container against the samples of a workload in cgroups of our own.
+-- The script cgtop on the real kernel: its CPU time by container against the samples of a workload in our own cgroups.
 
 local core = require "perfev.core"
 local perfev = require "perfev"

@@ -69,6 +69,20 @@ describe("code of a JIT compiler", function()
     assert.same({ "first", "second", "third" }, names)
   end)
 
+  it("is shown by annotate, with the samples of each instruction", function()
+    jitted()
+    local r = run({ run.perfl, "-q", "annotate", "second", "--", "./jitted", "." }, { cwd = dir })
+    if r.err:find("libcapstone", 1, true) then return pending(r.err) end
+    assert.equal(0, r.code, r.err)
+    assert.matches("^second in .*/jit%-%d+%.dump: %d+ samples", r.out)
+    -- All samples are in the loop of two instructions: 100.00% in one of them, or a share in each.
+    assert.matches("%% +%x+  %l+ [^\n]*\n", r.out)
+    assert.matches("  jne 0x%x+ <second%+0x5>\n +%x+  ret", r.out)
+    r = run({ run.perfl, "-q", "annotate", "third", "--", "./jitted", "." }, { cwd = dir }) -- it has moved
+    assert.equal(0, r.code, r.err)
+    assert.matches("%d%% +%x+10%x  %l+ [^\n]*\n", r.out)
+  end)
+
   it("of Node.js has the names of its functions", function()
     requires("perf", "program node")
     run.write_file(dir .. "/hot.js", [[

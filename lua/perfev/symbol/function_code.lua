@@ -20,6 +20,28 @@ local function add_target(world, file, code, instruction)
     target > start and ("+0x%x"):format(target - start) or "")
 end
 
+-- The same for a function of a JIT compiler, at the addresses at which it was sampled.
+local function read_jit_code(world, raw, symbol, disassembler)
+  local machine, bytes = world:jit_code(raw)
+  local start = raw.ip - raw.offset
+  if not bytes then return nil, "its code is not in a dump that can be read" end
+  local list, why = disassembler.list(machine, bytes, start)
+  if not list then return nil, why end
+  local code = { symbol = symbol, start = start, stop = start + #bytes, path = raw.path, instructions = list }
+  for _, instruction in ipairs(list) do
+    local at = setmetatable({ ip = instruction.address, offset = instruction.address - start, returns = false },
+      { __index = raw })
+    local place = world:line(at)
+    local target = instruction.target
+    if target and target >= start and target < code.stop then
+      instruction.text = ("%s <%s+0x%x>"):format(instruction.text, symbol, target - start)
+    end
+    instruction.places = { place and { symbol = symbol, file = place.file, line = place.line } }
+    code.has_lines = code.has_lines or place ~= nil
+  end
+  return code
+end
+
 --- The code of the function in which a frame is.
 -- @tparam table world   of perfev.symbol
 -- @tparam table raw     a frame, as from core.stack_frames()
@@ -32,6 +54,7 @@ end
 function M.read(world, raw, symbol)
   local disassembler, why, remedy = native("perfev.disassembler", "libcapstone")
   if not disassembler then return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why end
+  if raw.jit then return read_jit_code(world, raw, symbol, disassembler) end
   local file, address = world:file_of(raw)
   if not file then return nil, "its code is not in a file that can be read" end
   local _, start, length = file.symbols:find(address)

@@ -428,7 +428,7 @@ local function name_memory(self, frame, raw, own, has_lines)
   end
   frame.module = path or raw.path
   frame.symbol, frame.offset = name, name and raw.ip - start
-  local line = has_lines and lines and jit_dump.line(self.dumps, raw.pid, lines, start, address, note)
+  local line = has_lines and lines and jit_dump.line(self.dumps, raw.pid, lines, address - start, note)
   return line and { line } or nil, name ~= nil
 end
 
@@ -523,6 +523,9 @@ function World:line(raw)
   local file, address = self:file_of(raw)
   return file and address and find_lines(self, file, address)[1]
 end
+
+--- The code of a JIT compiler's function, as jit_dump.code() returns it.
+function World:jit_code(raw) return jit_dump.code(self.dumps, raw.pid, raw.jit_load or 0, make_logger(self)) end
 
 --- The unwind rules of a file.
 -- @tparam table raw  a frame in it, as from core.stack_frames()

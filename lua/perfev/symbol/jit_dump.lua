@@ -124,13 +124,15 @@ end
 --- The path of a process's dump; nil if it is unknown.
 function M.path(dumps, pid) return dumps.of[pid] and dumps.of[pid].path end
 
+local MAGIC = 0x4a695444 -- "JiTD"
 local DEBUG, SAME_FILE = 2, "\255" -- JIT_CODE_DEBUG_INFO; the file's name in the entry before
 local ELF_HEADER = 0x40 -- V8 adds it to the addresses, as perf inject puts the code behind one: kElfHeaderSize
 
--- Reads a record of lines -> list of { address, line, file }, the least address. Raises if it is damaged.
+-- Reads a record of lines -> list of { address, line, file }, the least address, where the function was loaded. Raises
+-- if it is damaged.
 local function parse_lines(bytes)
   local form = string.unpack("<I4", bytes) == DEBUG and "<" or ">"
-  local _, size, _, _, nr, at = string.unpack(form .. "I4I4I8I8I8", bytes)
+  local _, size, _, start, nr, at = string.unpack(form .. "I4I4I8I8I8", bytes)
   local list, name, least = {}, nil, nil
   for i = 1, math.min(nr, size // 17) do -- 16 bytes, and the NUL of a name
     local address, line, _, file, after = string.unpack(form .. "I8i4i4z", bytes, at)
@@ -140,26 +142,51 @@ local function parse_lines(bytes)
     list[i] = { address = address, line = line, file = name }
     if not least or math.ult(address, least) then least = address end
   end
-  return list, least
+  return list, least, start
 end
 
 --- The source line of an address in a function of a dump.
 -- @tparam integer pid
 -- @tparam integer offset  of its lines in the file
--- @tparam integer start   of the function
--- @tparam integer address
+-- @tparam integer into    bytes from the function's start, which may have moved
 -- @treturn ?table  `file`, `line`
-function M.line(dumps, pid, offset, start, address, note)
+function M.line(dumps, pid, offset, into, note)
   local entry = dumps.of[pid]
-  local file = entry and not dumps.recorded and file_of(dumps, entry, note)
-  local ok, list, least = pcall(parse_lines, file and file:part(offset, PART) or "")
+  local file = entry and file_of(dumps, entry, note)
+  local ok, list, least, start = pcall(parse_lines, file and file:part(offset, PART) or "")
   if not ok or not least then return nil end
-  local best
+  local best, address = nil, start + into
   if least - start >= ELF_HEADER then address = address + ELF_HEADER end
   for _, one in ipairs(list) do
     if one.address <= address and (not best or one.address >= best.address) then best = one end
   end
   return best
+end
+
+local LOAD_BYTES = 56 -- of a JIT_CODE_LOAD, without the name and the code
+
+-- The file's header and the head of a record -> EM_* of the machine, bytes of the record, bytes of code
+local function parse_load(head, bytes)
+  local form = string.unpack("<I4", head) == MAGIC and "<" or ">"
+  local machine = string.unpack(form .. "I4", head, 13)
+  local _, size, _, _, _, _, _, length = string.unpack(form .. "I4I4I8I4I4I8I8I8", bytes)
+  assert(size - LOAD_BYTES > length and length <= PART)
+  return machine, size, length
+end
+
+--- The code of a function of a dump.
+-- @tparam integer offset  of its JIT_CODE_LOAD in the file
+-- @treturn[1] integer  EM_* of the machine
+-- @treturn[1] string   its bytes
+-- @treturn[2] nil
+function M.code(dumps, pid, offset, note)
+  local entry = dumps.of[pid]
+  local file = entry and offset > 0 and file_of(dumps, entry, note)
+  if not file then return nil end
+  local ok, machine, size, length = pcall(parse_load, file:part(0, LOAD_BYTES) or "",
+    file:part(offset, LOAD_BYTES) or "")
+  local code = ok and file:part(offset + size - length, length)
+  if code and #code == length then return machine, code end
 end
 
 return M

@@ -34,7 +34,7 @@ local function add_samples(functions, stack, count, value)
   local one = functions[key]
   if not one then
     one = { name = name, module = frame.module, raw = raw, world = world, start = start, count = 0, total = 0,
-      at = {}, has_file = file ~= nil }
+      at = {}, has_code = file ~= nil or raw.jit ~= nil }
     functions[key] = one
   end
   one.count, one.total = one.count + count, one.total + value
@@ -228,7 +228,7 @@ end
 -- Returns { title =, notes = { text, ... }, total =, rows = } | nil, the reason
 local function list_function(one, all, opt)
   if one.raw.context == "kernel" then return nil, "the kernel's code is not disassembled" end
-  if not one.has_file then return nil, "its code is not in a file that can be read" end
+  if not one.has_code then return nil, "its code is not in a file that can be read" end
   local code, why = code_of.read(one.world, one.raw, one.name)
   if not code then return nil, why end
   give_samples(code, one.at)

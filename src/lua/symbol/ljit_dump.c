@@ -125,7 +125,9 @@ static int l_add(lua_State *L)
 	function.name = luaL_checklstring(L, 5, &len);
 	function.len = len < PEV_JIT_NAME_MAX ? (uint32_t)len : PEV_JIT_NAME_MAX;
 	function.end = function.start + size < size ? UINT64_MAX : function.start + size;
+	/* Not an offset of a file; a number of its own, because frames are told apart by it. */
 	function.load = 1 + (uint64_t)pev_jit_dump_loads(dump, PEV_JIT_NEWEST);
+	function.load |= UINT64_C(1) << 63;
 	return push_result(L, pev_jit_dump_add(dump, &function));
 }
 

@@ -68,6 +68,8 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	if (dso->jit.load) {
 		lua_pushinteger(L, (lua_Integer)dso->jit.time);
 		lua_setfield(L, -2, "jit");
+		lua_pushinteger(L, (lua_Integer)dso->jit.load);
+		lua_setfield(L, -2, "jit_load");
 	}
 	if (dso->jit.lines) {
 		lua_pushinteger(L, (lua_Integer)dso->jit.lines);
@@ -93,13 +95,14 @@ void l_stack_push_sampled(lua_State *L, const struct pev_sampled *sampled)
 
 /*
  * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, dev=, generation=,
- * memory=, ksymbol=, jit=, jit_lines= }; jit: the time when the function path was loaded
+ * memory=, ksymbol=, jit=, jit_load=, jit_lines= }; jit: the time when the function path
+ * was loaded
  */
 static void push_frame(lua_State *L, const struct pev_frame *frame)
 {
 	static const char *const contexts[] = { "user", "kernel", "other" };
 
-	lua_createtable(L, 0, 15);
+	lua_createtable(L, 0, 16);
 	lua_pushinteger(L, (lua_Integer)frame->ip);
 	lua_setfield(L, -2, "ip");
 	lua_pushboolean(L, frame->returns);
