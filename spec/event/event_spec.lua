@@ -536,6 +536,18 @@ describe("a tracepoint's sample", function()
     assert.same({ true, true, true }, seen)
   end)
 
+  it("has the period if the event adds nanoseconds: else the kernel writes a sample for each of them", function()
+    local PERIOD = 1 << 8
+    k:tracepoint("sched:sched_stat_runtime", 902, "pid_t pid; u64 runtime")
+    local bits = {}
+    for i, name in ipairs { "sched:sched_stat_runtime", "sched:sched_switch" } do
+      bits[i] = first_attr({ name, fields = { "time" }, sample = f }, { all_cpus = true }).sample_type & PERIOD
+    end
+    assert.same({ PERIOD, 0 }, bits)
+    local attr = first_attr({ "sched:sched_stat_runtime", fields = { "time" }, period = 1000, sample = f })
+    assert.equal(0, attr.sample_type & PERIOD)
+  end)
+
   it("has no payload if RAW was not requested", function()
     local n, args
     local s = perfev.session { duration = "1s" }

@@ -457,6 +457,14 @@ local function drop_period(fields)
   drop_bit(fields, "period")
 end
 
+-- These add nanoseconds to their count (__perf_count() in include/trace/events/sched.h): unless the field "period" is
+-- in its samples, one such event writes a sample for each nanosecond.
+local function ask_for_amount(fields, found)
+  if found.system == "sched" and (found.tracepoint or ""):find "^sched_stat_" and fields.sample_period == 1 then
+    add_bit(fields, "sample_type", "period")
+  end
+end
+
 -- In a group whose leader's samples hold all counts (":S") the members take no samples.
 local function join_sample_read(fields, is_leader)
   if is_leader then
@@ -496,7 +504,10 @@ local function fields_of(decl, found, spec, unit, at, has_aux, reads)
   fields.type, fields.config = found.type, found.config
   if found.precise_max and spec.precise_ip == nil then fields.precise_ip = 3 end
   kernel_quirks(fields)
-  if not spec.sample_type then drop_period(fields) end
+  if not spec.sample_type then
+    drop_period(fields)
+    ask_for_amount(fields, found)
+  end
   if spec.time == false then drop_bit(fields, "time") end
   clamp_default_freq(fields, spec, found)
   return fields
