@@ -11,18 +11,12 @@ local opt = perfev.args {
   epilog = [[
 FILE is the executed file; it requires the right to read tracepoints. ARGS are
 read from the new program's stack if the kernel could copy it, else from
-/proc/PID/cmdline. [?] means that this was too late: the program had ended or
-called exec again. Only recordings of execsnoop have arguments. The kernel's
+/proc/PID/cmdline as soon as the record is read. [?] means that this was too
+late: the program had ended or called exec again. Only recordings of execsnoop have arguments. The kernel's
 records have no exit status. PPID is ? if a recording lacks it.]],
 }
 
 local started, first = {}, nil
-
-perfev.begin(function()
-  print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE ARGUMENTS"))
-  -- /proc has the arguments only while the program runs, so records are read before many collect.
-  if not perfev.default_session().opts.input then perfev.every("5ms", function() end) end
-end)
 
 local function show(r, comm, text)
   first = first or r.time
@@ -43,6 +37,12 @@ end
 
 local with_file = perfev.event(tool.with_arguments { "sched:sched_process_exec", optional = true,
   sample = function(r, args) show_start(r, args.filename) end })
+
+perfev.begin(function()
+  print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE ARGUMENTS"))
+  -- Without the tracepoint no event is early, but /proc has the arguments only while the program runs.
+  if with_file.error and not perfev.default_session().opts.input then perfev.every("5ms", function() end) end
+end)
 
 perfev.event {
   comm = function(r)

@@ -40,10 +40,10 @@ describe("a command line", function()
     k.files["/proc/7/cmdline"], k.files["/proc/7/comm"] = "ls\0-d\0a b\0\0", "ls\n"
     k.files["/proc/8/cmdline"], k.files["/proc/8/comm"] = "", "zombie\n"
     perfev.hooks.with(k.hooks, function()
-      assert.same({ "ls", "-d", "a b", "" }, exec_arguments.of_process(7, "ls"))
-      assert.is_nil(exec_arguments.of_process(7, "cat"))
-      assert.is_nil(exec_arguments.of_process(8, "zombie"))
-      assert.is_nil(exec_arguments.of_process(9, "gone"))
+      assert.same({ "ls", "-d", "a b", "" }, exec_arguments.of_process { pid = 7, tid = 7, comm = "ls" })
+      assert.is_nil(exec_arguments.of_process { pid = 7, tid = 7, comm = "cat" })
+      assert.is_nil(exec_arguments.of_process { pid = 8, tid = 8, comm = "zombie" })
+      assert.is_nil(exec_arguments.of_process { pid = 9, tid = 9, comm = "gone" })
     end)
   end)
 

@@ -422,7 +422,8 @@ static int look_at_record(struct pev_engine *e, struct pev_err *err)
 {
 	const struct pev_source_record *from = e->from;
 	uint32_t type = from->type < PEV_RECORD_NR ? from->type : 0;
-	bool learns = is_bookkeeping(type), may_split, is_delivered;
+	/* Tasks learn from the same record of another event, in the order of time. */
+	bool learns = is_bookkeeping(type) && !from->early, may_split, is_delivered;
 	const struct pev_route *route;
 	int rc = 0;
 

@@ -231,6 +231,7 @@ tool.container_name(path: string): string, string, string?
 tool.with_arguments(spec: perfev.EventSpec): perfev.EventSpec
 tool.exec_arguments(r: perfev.Record): string[]?
 tool.arguments_text(words: string[]): string
+tool.early_facts(spec: perfev.EventSpec, collect: function): function
 tool.output_format(): string
 tool.json(value: any): string
 tool.print_histogram(title: string, unit: string, value: table)

@@ -87,6 +87,8 @@ uint64_t pev_session_record_losses(struct pev_session *s)
 		uint64_t more = slot->lost - slot->recorded_lost;
 
 		slot->recorded_lost = slot->lost;
+		if (slot->early)
+			continue;
 		if (slot->hidden) {
 			hidden_lost += more;
 			continue;
@@ -119,7 +121,8 @@ static void count_record(struct pev_session *s, const struct pev_source_record *
 		totals->lost_samples += pev_load64(record->bytes + 8, false);
 	else
 		totals->throttled += record->type == PERF_RECORD_THROTTLE;
-	if (s->config.unordered || s->run_is_kept || s->drain == PEV_DRAIN_SNAPSHOT ||
+	if (s->config.unordered || s->run_is_kept || record->early ||
+	    s->drain == PEV_DRAIN_SNAPSHOT ||
 	    (record->plan && !(record->plan->sample_type & PERF_SAMPLE_TIME)))
 		return;
 	totals->late += record->time < s->last_time;

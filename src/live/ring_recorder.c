@@ -57,7 +57,7 @@ void pev_session_record_read(struct pev_session *s, int marks)
 
 		if (r->backward)
 			continue;
-		if (s->drain != PEV_DRAIN_DISCARD)
+		if (s->drain != PEV_DRAIN_DISCARD && !r->early)
 			add_pieces(&pieces, &r->ring, r->recorded, r->ring.tail);
 		r->recorded = r->ring.tail;
 	}
@@ -102,7 +102,7 @@ static void record_skip(struct pev_session *s, struct pev_session_ring *r)
 {
 	struct pieces pieces = { .recorder = s->recorder };
 
-	if (s->recorder && s->drain != PEV_DRAIN_DISCARD) {
+	if (s->recorder && s->drain != PEV_DRAIN_DISCARD && !r->early) {
 		add_pieces(&pieces, &r->ring, r->recorded, r->skipped);
 		pev_writer_round(s->recorder, pieces.list, pieces.nr, 0);
 	}

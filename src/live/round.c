@@ -61,6 +61,12 @@ void pev_session_parse_record(struct pev_session *s, struct pev_session_ring *r)
 	parse_record(s, r);
 }
 
+/* Returns the time for the order of the rings. Early records come first. */
+static inline uint64_t place_of(const struct pev_session_ring *r)
+{
+	return r->early ? 0 : r->time;
+}
+
 /* Parses the ring's next record into r. False if the ring is empty. */
 static inline bool parse_next(struct pev_session *s, struct pev_session_ring *r)
 {
@@ -195,7 +201,7 @@ static void parse_behind(struct pev_session *s)
 
 	s->unparsed = NULL;
 	if (parse_next(s, r))
-		pev_merge_replace(&s->merge, r->time);
+		pev_merge_replace(&s->merge, place_of(r));
 	else
 		pev_merge_pop(&s->merge);
 	end_urgency(s, r);
@@ -216,6 +222,7 @@ static bool take_record(struct pev_session *s, struct pev_session_ring *r)
 		.type = r->type,
 		.event = r->slot ? r->slot->index : PEV_NO_EVENT,
 		.size = r->next_size,
+		.early = r->early,
 	};
 	s->taken[nr] = (struct pev_session_taken){ r, r->ring.tail };
 	s->run.end++;
@@ -292,7 +299,7 @@ static void look_at_rings(struct pev_session *s)
 			    (pev_ring_fill(&r->ring) > full || pev_session_aux_is_urgent(r));
 		s->urgent += r->urgent;
 		if (parse_next(s, r))
-			pev_merge_push(&s->merge, r->time, i);
+			pev_merge_push(&s->merge, place_of(r), i);
 	}
 }
 

@@ -19,6 +19,9 @@
  * enough, a ring more than three quarters full is drained to its half at once.
  * Records that arrive too late for their place are delivered all the same, and counted.
  *
+ * The records of an early event are delivered as soon as a round reads them, before their place in
+ * the order of time, and are not recorded. Each of them wakes the reader.
+ *
  * A sample with a deferred user part is delivered when that arrives (deferred_callchain.h),
  * behind younger records. An event that wants CALLCHAIN_DEFERRED gets both as they are.
  */
@@ -61,6 +64,7 @@ struct pev_want {
 	bool no_cpu;          /* samples do not need the CPU */
 	bool no_time;         /* records have no time; each stays behind the one before it */
 	bool no_records;      /* the event only counts: it has no ring */
+	bool early;           /* deliver its records when they are read, without order of time */
 };
 
 /* An event in a session. */
@@ -69,7 +73,8 @@ struct pev_slot {
 	struct pev_plan plan;
 	uint32_t index;        /* number of the event in the session; never reused */
 	bool hidden;           /* the session's own side-band event, whose losses count apart */
-	bool own_rings;        /* no other event writes into its rings: they have AUX areas */
+	bool own_rings;        /* no other event writes into its rings: AUX areas, early events */
+	bool early;            /* its records are delivered when they are read */
 	bool off;              /* switched off by us, not by the kernel */
 	bool closed;
 	bool counts;           /* it has no ring, see pev_session_take_count() */

@@ -318,7 +318,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 	}
 	*r = (struct pev_session_ring){
 		.cpu = cpu, .clockid = clock_of(attr), .fd = fd, .poll_fd = -1,
-		.epfd = s->epfd, .owner = slot->own_rings ? slot : NULL,
+		.epfd = s->epfd, .owner = slot->own_rings ? slot : NULL, .early = slot->early,
 		.backward = attr->flags & PEV_ATTR_WRITE_BACKWARD,
 	};
 	rc = ring_map(s, r, fd);
@@ -443,7 +443,7 @@ static void add_session_defaults(struct pev_session *s, struct pev_attr *attr,
 	/* With wakeup_events, side-band records alone never wake the reader; a watermark does. */
 	if (!want->no_records && !attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
 		attr->flags |= PEV_ATTR_WATERMARK;
-		attr->wakeup_events = (uint32_t)(s->config.ring_bytes / 4);
+		attr->wakeup_events = want->early ? 1 : (uint32_t)(s->config.ring_bytes / 4);
 	}
 }
 
@@ -509,7 +509,8 @@ static int add_slot(struct pev_session *s, const struct pev_attr *attr, const ch
 		free(slot);
 		return pev_fail(err, -ENOMEM, "cannot open %s", name);
 	}
-	slot->own_rings = want.aux_bytes != 0;
+	slot->own_rings = want.aux_bytes != 0 || want.early;
+	slot->early = want.early;
 	slot->counts = want.no_records;
 	slot->index = s->nr_slots;
 	rc = open_event(s, slot, attr, &want, name, target, err);

@@ -24,6 +24,7 @@ struct pev_session_ring {
 	int clockid;
 	bool backward;              /* overwritten by the kernel; read by snapshots only */
 	const struct pev_slot *owner; /* the only event that writes here; NULL: shared */
+	bool early;                 /* the owner's records are delivered when they are read */
 	uint64_t idle_aux_head;            /* AUX head when the ring was last empty */
 	int fd;                     /* mapped event, borrowed; others are redirected here */
 	int epfd;                   /* the poll set: the session's, or a reader's */

@@ -29,6 +29,7 @@ struct pev_source_record {
 	uint8_t nr_alike;           /* so many samples of its event follow in order of time, and
 				       their numbers behind its numbers */
 	bool synthesised;           /* the recorder made it: earlier state, or a count */
+	bool early;                 /* it comes before its place in the order of time */
 };
 
 /* Consecutive records: at is the first, end is behind the last. */

@@ -132,6 +132,10 @@ local function conflict_of(spec)
   if spec.aux_buffer and spec.write_backward then
     return "event: aux_buffer and write_backward at once\n  an AUX area is read in the order it was written"
   end
+  if spec.early and (spec.aux_buffer or spec.write_backward) then
+    return ("event: early and %s at once\n  early records are read before the order of time"):format(
+      spec.aux_buffer and "aux_buffer" or "write_backward")
+  end
   -- The kernel accepts both, and counts.
   if spec.freq == 0 then return "event: freq = 0 takes no samples\n  try: freq = 99" end
   if spec.period == 0 and spec.sample ~= nil then return "event: period = 0 takes no samples\n  try: period = 1" end

@@ -202,7 +202,7 @@ local function adjust_attr(self, ev, built)
   -- COMM and FORK records must not be overwritten: the session's own events keep rings of their own.
   if opts.overwrite and built.aux_bytes then
     self:_log(1, ("%s: its AUX area is read as it comes; overwrite is not for it"):format(ev.name))
-  elseif opts.overwrite and not ev.hidden and spec.write_backward == nil then
+  elseif opts.overwrite and not (ev.hidden or spec.early) and spec.write_backward == nil then
     attr.write_backward = true
   end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
@@ -277,7 +277,7 @@ local function add(self, ev, built, target, leader)
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
     no_task = not (opts.record or is_overwritten) and not event.needs_task(ev.decl),
     no_cpu = is_narrow and (ev.decl.reads ~= nil or not event.needs_task(ev.decl)),
-    no_time = no_time or built.spec.time == false, no_records = ev.only_counts,
+    no_time = no_time or built.spec.time == false, no_records = ev.only_counts, early = ev.decl.spec.early,
   }
 end
 

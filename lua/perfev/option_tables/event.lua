@@ -6,7 +6,8 @@ local M = {}
 M.event = {
   [1] = { "string", "an event string" },
   name = "string", filter = "string", args = { "table", "a list of strings" }, optional = "boolean", many = "boolean",
-  freq = { "number | boolean", "a number of samples a second" }, period = "*", callchain = "call chain",
+  early = "boolean", freq = { "number | boolean", "a number of samples a second" }, period = "*",
+  callchain = "call chain",
   extra_sample_type = { "list of string", "a list of sample_type bits" },
   fields = { "table", "a list of names" }, where = "*", symbols = "boolean", aux_buffer = "boolean | buffer",
 }

@@ -363,7 +363,7 @@ end
 local function own_of_twins(self, ev, found)
   local nr, own = 0, nil
   for _, other in ipairs(self.session.events) do
-    if other.decl.text and other.decl.text == ev.decl.text then nr = nr + 1 end
+    if other.decl.text and other.decl.text == ev.decl.text and not other.decl.spec.early then nr = nr + 1 end
     if other == ev then own = found[nr] end
   end
   for _, one in ipairs(found) do
@@ -376,6 +376,11 @@ end
 function RecordedEvents:match(ev)
   local decl = ev.decl
   self.declarations = self.declarations + 1
+  if decl.spec.early then
+    ev.error = ("event '%s': a recording has no early events"):format(decl.name)
+    self.session:_log(1, "left out: " .. ev.error)
+    return true
+  end
   if not decl.text and decl.spec.type == nil then -- side-band records alone, of every event
     self.matched = true
     listen(self, ev, { recorded = find_carrier(self, decl) }, true)

@@ -109,7 +109,7 @@ local function add_events(self)
   local slots, has_tracepoint = self.session.core:slots(), false
   for i = #self.slots + 1, #slots do
     local one = slots[i]
-    if not one.closed and (not self.has_slot or self.has_slot(i - 1, one.attr)) then
+    if not (one.closed or one.early) and (not self.has_slot or self.has_slot(i - 1, one.attr)) then
       self.number[i - 1] = #self.events
       self.events[#self.events + 1] = one
       has_tracepoint = has_tracepoint or one.attr.type == TRACEPOINT

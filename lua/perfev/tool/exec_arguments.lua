@@ -1,7 +1,10 @@
---- The arguments of a program: from its stack in a sample of sched_process_exec, or from /proc.
+--- The arguments of a program: from its stack in a sample of sched_process_exec, or from /proc, which an early event
+-- reads.
 
 local core = require "perfev.core"
+local early_facts = require "perfev.live.early_facts"
 local escape = require "perfev.base.escape"
+local session = require "perfev.live.session"
 
 local M = {}
 
@@ -11,10 +14,29 @@ local TRIES = 20
 
 local has_sp = core.machine:find "^x86_64" or core.machine:find "^aarch64" or core.machine:find "^riscv64"
 
---- Makes a declaration of sched:sched_process_exec copy the stack, on machines whose stack pointer is known.
+-- Reads the arguments and the name of a process; nil: it has ended.
+local function read_process(pid)
+  local path = ("/proc/%d/cmdline"):format(pid)
+  local line = core.slurp(path)
+  for _ = 1, TRIES do -- the record of an exec is written before the stack is (begin_new_exec(), fs/exec.c)
+    if line ~= "" then break end
+    line = core.slurp(path)
+  end
+  local comm = line and line ~= "" and core.slurp(("/proc/%d/comm"):format(pid))
+  if not comm then return nil end
+  local words = {}
+  for word in line:gmatch "([^%z]*)%z" do words[#words + 1] = word end
+  return { words = words, comm = comm:gsub("\n$", "") }
+end
+
+local take_early -- f(tid, time) -> the result of read_process(), early
+
+--- Makes a declaration of sched:sched_process_exec copy the stack, on machines whose stack pointer is known, and
+-- declares an early event that reads /proc.
 -- @tparam table spec  of perfev.event
 -- @treturn table      spec
 function M.with_stack(spec)
+  take_early = early_facts({ "sched:sched_process_exec" }, function(r) return read_process(r.pid) end)
   if has_sp then
     spec.sample_type = { "raw", "regs_user", "stack_user" }
     spec.sample_regs_user, spec.sample_stack_user = { "sp" }, STACK_BYTES
@@ -40,19 +62,13 @@ function M.on_stack(r)
   return words
 end
 
---- Reads the arguments of a running process from /proc.
--- @treturn ?{string,...}  nil: the process has ended, or its name is no longer `comm`
-function M.of_process(pid, comm)
-  local path = ("/proc/%d/cmdline"):format(pid)
-  local line = core.slurp(path)
-  for _ = 1, TRIES do -- the record of an exec is written before the stack is (begin_new_exec(), fs/exec.c)
-    if line ~= "" then break end
-    line = core.slurp(path)
-  end
-  if not line or line == "" or core.slurp(("/proc/%d/comm"):format(pid)) ~= comm .. "\n" then return nil end
-  local words = {}
-  for word in line:gmatch "([^%z]*)%z" do words[#words + 1] = word end
-  return words
+--- Returns the arguments that /proc had when the record was read from the ring, or has now.
+-- @treturn ?{string,...}  nil: the process had ended, or its name is no longer that of the record
+function M.of_process(r)
+  if session.default().opts.input then return nil end
+  local early = take_early and take_early(r.tid, r.time)
+  local process = early and early.comm == r.comm and early or read_process(r.pid)
+  return process and process.comm == r.comm and process.words or nil
 end
 
 --- Returns the arguments as one line: escaped, empty words and words with blanks in quotes, "..." after 1024 bytes.

@@ -177,14 +177,12 @@ function M.container_name(path)
   return container_name.name(path)
 end
 
---- Adds a copy of the new program's stack to a declaration of sched:sched_process_exec; returns it.
+--- Adds a copy of the new program's stack to a declaration of sched:sched_process_exec, and an early event that reads
+-- the arguments from /proc; returns the declaration.
 function M.with_arguments(spec) return exec_arguments.with_stack(spec) end
 
 --- Returns the arguments of the process that a record is about, or nil.
-function M.exec_arguments(r)
-  return exec_arguments.on_stack(r) or not session.default().opts.input and exec_arguments.of_process(r.pid, r.comm)
-    or nil
-end
+function M.exec_arguments(r) return exec_arguments.on_stack(r) or exec_arguments.of_process(r) end
 
 --- Returns arguments as one line of escaped text.
 function M.arguments_text(words) return exec_arguments.text(words) end
@@ -247,6 +245,12 @@ function M.read_profile(who, path, opt) return require "perfev.tool.profile_inpu
 --- Prints a line for each system call that takes a path, with the result and the text of the path.
 -- @tparam table opt  see doc/api/tool.md
 function M.print_path_calls(opt) require "perfev.tool.path_calls" (opt) end
+
+--- Declares an early event that collects a fact about each record, for the event of the same name that is in order.
+-- @tparam table spec        of perfev.event, without callbacks
+-- @tparam function collect  f(r, args) -> the fact, as soon as the record is read from the ring
+-- @treturn function         f(tid, time) -> the fact of that record; nil: it is missing, or of a recording
+function M.early_facts(spec, collect) return require "perfev.live.early_facts" (spec, collect) end
 
 --- Looks up the names of a profile, with progress on standard error each second, and writes it to the output.
 -- @tparam string who

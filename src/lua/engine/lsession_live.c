@@ -113,7 +113,7 @@ static int listen(struct l_session *self, const struct pev_slot *slot,
 	while (rc >= 0 && self->engine.nr_listeners < slot->index)
 		rc = pev_engine_add_listener(&self->engine, &nothing);
 	/* The task that runs when an AUX record is written need not be the traced one. */
-	if (rc >= 0 && slot->own_rings)
+	if (rc >= 0 && slot->own_rings && !slot->early)
 		rc = pev_engine_keep_excluded(&self->engine, slot->index);
 	listener->event = listener->declaration = slot->index;
 	return rc < 0 ? rc : pev_engine_add_listener(&self->engine, listener);
@@ -122,7 +122,7 @@ static int listen(struct l_session *self, const struct pev_slot *slot,
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
  * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, no_task=,
- * no_cpu=, no_time=, no_records=}
+ * no_cpu=, no_time=, no_records=, early=}
  * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
@@ -162,6 +162,7 @@ static int l_session_add(lua_State *L)
 	want.no_cpu = l_option_bool(L, 2, "no_cpu");
 	want.no_time = l_option_bool(L, 2, "no_time");
 	want.no_records = l_option_bool(L, 2, "no_records");
+	want.early = l_option_bool(L, 2, "early");
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);
@@ -450,7 +451,7 @@ static void push_ids(lua_State *L, const struct pev_event *event)
 	}
 }
 
-/* s:slots() -> { {name=, attr=, ids=, hidden=, keep_own=, closed=}, ... }: by slot from 0 on */
+/* s:slots() -> { {name=, attr=, ids=, hidden=, keep_own=, closed=, early=}, ... }: from 0 on */
 static int l_session_slots(lua_State *L)
 {
 	struct l_session *self = l_session_check_live(L);
@@ -460,7 +461,7 @@ static int l_session_slots(lua_State *L)
 	for (uint32_t i = 0; i < nr; i++) {
 		const struct pev_slot *slot = pev_session_slot(self->s, i);
 
-		lua_createtable(L, 0, 6);
+		lua_createtable(L, 0, 7);
 		lua_pushstring(L, slot->event.name);
 		lua_setfield(L, -2, "name");
 		l_attr_push(L, &slot->event.attr);
@@ -473,6 +474,8 @@ static int l_session_slots(lua_State *L)
 		lua_setfield(L, -2, "keep_own");
 		lua_pushboolean(L, slot->closed);
 		lua_setfield(L, -2, "closed");
+		lua_pushboolean(L, slot->early);
+		lua_setfield(L, -2, "early");
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 	return 1;
