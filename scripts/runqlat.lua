@@ -21,16 +21,13 @@ local columns = { comm = "args.next_comm", tid = "args.next_pid" }
 local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
 local took = perfev.hist(spec)
 
--- perf sched record (5.10) records sched_waking instead, perf record only the events of its -e.
-local wakeups = "sched:sched_wakeup,sched:sched_wakeup_new | sched:sched_waking,sched:sched_wakeup_new"
-  .. " | sched:sched_wakeup | sched:sched_waking"
 -- prev_state of a preempted task: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
 local RUNNING, PREEMPTED = 0, 0x100
 
 local function count_all()
   local all, not_idle = perfev.hist(spec), { "args.next_pid", "!=", 0 }
   -- A wakeup may find its task still on a CPU: then the task does not wait and continues (ttwu_runnable()).
-  local woken = perfev.span { start = wakeups, stop = true, cancel = true,
+  local woken = perfev.span { start = tool.WAKEUPS, stop = true, cancel = true,
     start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
   local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
     start_where = { "and", { "args.prev_state", "in", { RUNNING, PREEMPTED } }, { "args.prev_pid", "!=", 0 } },
@@ -42,7 +39,7 @@ end
 
 local function count_chosen()
   local since, add = {}, tool.duration_adder(took, opt)
-  perfev.event { wakeups, fields = { "time", "args.pid", "args.comm" }, sample = function(time, tid, comm)
+  perfev.event { tool.WAKEUPS, fields = { "time", "args.pid", "args.comm" }, sample = function(time, tid, comm)
     if is_chosen(tid, comm) then since[tid] = time end
   end }
   perfev.event { "sched:sched_switch",

@@ -21,7 +21,6 @@ M.tools = {
   kmem = "perfl -a profile -e kmem:kmalloc -F 0",
   lock = "perfl -a locks",
   probe = "perfl trace PROBE ARG..., which makes the probe and removes it",
-  sched = "perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)",
   script = "perfl dump FILE, or perfl SCRIPT -i FILE (perfl skeleton begins one)",
   timechart = "perfl -a timeline",
   argdist = "perfl -e 'event { EVENT, sample = hist { value = \"args.NAME\" } }'",
@@ -95,6 +94,8 @@ M.options = {
   tpoint = { ["-l"] = "try: perfl list tracepoint", ["-H"] = "try: perfl list -v EVENT" },
   profile = sides, offcputime = sides, offwaketime = sides, wakeuptime = sides,
   hardirqs = irqs "irq --per args.irq", softirqs = irqs "softirq --per args.vec",
+  sched = { ["-p --pids"] = "try: --per tid", ["-w --wakeups"] = "try: perfl -a tpoint sched:sched_wakeup",
+            ["-s --sort"] = "rows are sorted by the average delay\ntry: -j" },
   runqlat = units, cpudist = units, biolatency = units, funclatency = units,
 }
 

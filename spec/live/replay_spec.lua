@@ -118,11 +118,13 @@ end)
 local called_with = {
   annotate = { "no_such_function" },
   biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
-  offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" }, profile = { "-F", "2000", "-f", "folded" },
+  sched = { "timehist" }, offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" },
+  profile = { "-F", "2000", "-f", "folded" },
   top = { "--interval", "1h" }, tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
   wakeuptime = { "-f", "folded" }, watch = { "bash:line_number", "-f", "folded" },
 }
-local live_with = { runqlat = "-a", cpudist = "-a" } -- they count a command's tasks; a recording names no command
+-- They count a command's tasks; a recording names no command.
+local live_with = { runqlat = "-a", cpudist = "-a", sched = "-a" }
 local shell_of = { watch = "bash" } -- the program that has the variable
 -- Scripts that cannot run both live and in replay: the message, live with --record or in replay.
 local otherwise = {

@@ -31,9 +31,8 @@ describe("a word of other tools", function()
   end)
 
   it("that names no script gets its counterpart, also with the suffix -bpfcc or .bt", function()
-    local r = perfl("sched", "latency")
-    assert.same({ 2, "perfl: no script is named 'sched'\n"
-      .. "  try: perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)\n" }, { r.code, r.err })
+    local r = perfl("lock", "contention")
+    assert.same({ 2, "perfl: no script is named 'lock'\n  try: perfl -a locks\n" }, { r.code, r.err })
     assert.equal("try: perfl runqlat", other_tools.tool("runqlat-bpfcc", is_ours))
     assert.equal("try: perfl biosnoop", other_tools.tool("biosnoop.bt", is_ours))
     assert.is_nil(other_tools.tool("nothing.bt", is_ours))

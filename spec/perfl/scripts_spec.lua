@@ -63,6 +63,7 @@ describe("a script called by name:", function()
     syscount = { "--per-process", "--per-call", "--top N" },
     syslat = { "--failed", "--top N" },
     runqlat = { "--per FIELD", "--unit UNIT" },
+    sched = { "MODE", "--per FIELD" },
     cpudist = { "--off", "--per FIELD", "--unit UNIT" },
     biolatency = { "--disks", "--flags", "--queued", "--unit UNIT" },
     biosnoop = { "--queued" },

@@ -241,6 +241,7 @@ tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, 
 tool.print_path_calls(opt: table)
 tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
 tool.print_function(who: string, name: string, count: any, periods: any, opt: table)
+tool.print_scheduling(mode: string, opt: table)
 tool.print_stat(who: string, opt: table)
 units.duration(v: perfev.Duration): integer?, string?
 units.size(v: perfev.Size): integer?, string?
@@ -259,6 +260,7 @@ local values = {
   ["perfev.hooks"] = false, ["perfev.symbol"] = false, -- classes, see `objects`
   ["perfev.symbol.log"] = "fun(level: integer, text: string)?",
   ["tool.options"] = "table<string, table>", ["tool.MAX_TASKS"] = "integer",
+  ["tool.WAKEUPS"] = "string",
   ["sim.options"] = "table<string, string>", ["sim.worlds"] = "string[]",
 }
 

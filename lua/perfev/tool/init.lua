@@ -17,9 +17,11 @@ local container_name = lazy "perfev.tool.container_name"
 local disk_names = lazy "perfev.tool.disk_names"
 local exec_arguments = lazy "perfev.tool.exec_arguments"
 local json = lazy "perfev.base.json"
+local scheduler_events = require "perfev.tool.sched.events"
 
 local M = {
   MAX_TASKS = 1 << 22, -- PID_MAX_LIMIT, include/linux/threads.h
+  WAKEUPS = scheduler_events.WAKEUPS,
 }
 
 -- ---- options ----
@@ -270,6 +272,13 @@ end
 function M.print_function(who, name, count, periods, opt)
   local ok, why = annotation.print(name, count, periods, opt)
   if not ok then M.refuse(who, why, 1) end
+end
+
+--- Prints what the scheduler does.
+-- @tparam string mode  "timehist", "latency" or "map": as perf sched
+-- @tparam table opt    `is_chosen` (of choose_tasks; nil: all tasks), `per` ("tid", "comm": the rows of latency)
+function M.print_scheduling(mode, opt)
+  scheduler_events.feed(require("perfev.tool.sched." .. mode)(opt))
 end
 
 --- Counts events of the default session and prints the columns of perf stat.

@@ -1,0 +1,108 @@
+--- The delays of each task, from its wakeup or preemption until it runs, as perf sched latency.
+
+local aggregator = require "perfev.base.lazy_module" "perfev.aggregate.aggregator"
+local escape = require "perfev.base.escape"
+local events = require "perfev.tool.sched.events"
+local json = require "perfev.base.json"
+
+local ms = events.milliseconds
+
+-- Adds the values of a task to those of another one.
+local function merge(into, task)
+  into.nr_tasks = into.nr_tasks + 1
+  into.runtime, into.count, into.sum = into.runtime + task.runtime, into.count + task.count, into.sum + task.sum
+  if task.max > into.max then into.max, into.from, into.to = task.max, task.from, task.to end
+end
+
+local function merge_by_comm(tasks)
+  local by_comm = {}
+  for _, task in pairs(tasks) do
+    local known = by_comm[task.comm]
+    if known then merge(known, task) else by_comm[task.comm] = task end
+  end
+  return by_comm
+end
+
+-- Returns the tasks that ran, the one with the largest average delay first.
+local function sorted(tasks)
+  local rows = {}
+  for _, task in pairs(tasks) do
+    if task.count > 0 then rows[#rows + 1] = task end
+  end
+  table.sort(rows, function(a, b)
+    local x, y = a.sum / a.count, b.sum / b.count
+    if x ~= y then return x > y end
+    return a.tid < b.tid
+  end)
+  return rows
+end
+
+local function print_table(rows)
+  local runtime, count = 0, 0
+  print(("%-20s %11s %6s %8s %8s %13s %13s"):format("TASK", "RUNTIME(ms)", "COUNT", "AVG(ms)", "MAX(ms)", "FROM(s)",
+    "TO(s)"))
+  for _, row in ipairs(rows) do
+    local who = row.nr_tasks > 1 and ("(%d)"):format(row.nr_tasks) or row.tid
+    print(("%-20s %11s %6d %8s %8s %13s %13s"):format(("%s:%s"):format(escape(row.comm), who), ms(row.runtime),
+      row.count, ms(row.sum // row.count), ms(row.max), row.from and events.seconds(row.from) or "-",
+      row.to and events.seconds(row.to) or "-"))
+    runtime, count = runtime + row.runtime, count + row.count
+  end
+  print(("%-20s %11s %6d"):format("total", ms(runtime), count))
+end
+
+local function print_json(rows)
+  for _, row in ipairs(rows) do
+    print(json.encode { comm = row.comm, tid = row.nr_tasks == 1 and row.tid or nil, tasks = row.nr_tasks, unit = "ns",
+      runtime = row.runtime, count = row.count, sum = row.sum, max = row.max, from = row.from, to = row.to })
+  end
+end
+
+return function(opt)
+  local tasks = {}
+
+  -- Returns a task and whether it was unknown; nil: it does not count.
+  local function find(tid, comm)
+    if tid == 0 or opt.is_chosen and not opt.is_chosen(tid, comm) then return nil end
+    local task = tasks[tid]
+    if task then
+      task.comm = comm
+      return task, false
+    end
+    task = { tid = tid, comm = comm, nr_tasks = 1, runtime = 0, count = 0, sum = 0, max = 0 }
+    tasks[tid] = task
+    return task, true
+  end
+
+  local function add_delay(task, time)
+    local delay = time - task.since
+    if delay < 0 then return end
+    task.count, task.sum = task.count + 1, task.sum + delay
+    if delay > task.max then task.max, task.from, task.to = delay, task.since, time end
+  end
+
+  return {
+    wakeup = function(time, tid, comm)
+      local task, is_new = find(tid, comm)
+      if not task or not (is_new or task.state == "sleeps") then return end -- woken while it runs or waits
+      task.state, task.since = "waits", time
+    end,
+    runtime = function(ns, tid, comm)
+      local task = find(tid, comm)
+      if task then task.runtime = task.runtime + ns end
+    end,
+    switch = function(time, _, _, comm, tid, state, next_comm, next_tid)
+      local left = find(tid, comm)
+      if left then left.state, left.since = events.is_runnable(state) and "waits" or "sleeps", time end
+      local task, is_new = find(next_tid, next_comm)
+      if not task then return end
+      if is_new then task.state, task.since = "waits", time end -- its wait began before the run
+      if task.state == "waits" then add_delay(task, time) end
+      task.state = "runs"
+    end,
+    finish = function()
+      local rows = sorted(opt.per == "comm" and merge_by_comm(tasks) or tasks)
+      if aggregator.default_form == "json" then print_json(rows) else print_table(rows) end
+    end,
+  }
+end
