@@ -211,7 +211,10 @@ function M.print_durations(took, column, name, top)
     if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
     return name(a) < name(b)
   end)
-  local function show(...) print(("%-20s %7s %10s %9s %9s %9s %9s"):format(...)) end
+  local width = 20
+  for i = 1, is_json and 0 or math.min(top or #rows, #rows) do width = math.max(width, #escape(name(rows[i]))) end
+  local layout = "%-" .. math.min(width, 60) .. "s %7s %10s %9s %9s %9s %9s"
+  local function show(...) print(layout:format(...)) end
   local function us(ns) return ("%.1f"):format(ns / 1000) end
   if not is_json then show(column:upper(), "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)") end
   for i = 1, math.min(top or #rows, #rows) do
