@@ -63,7 +63,7 @@ local per_cpu = "try: -A, for each CPU"
 local fields = "perfl dump prints every field\ntry: -j, or perfl skeleton FILE, a script that prints some"
 local stacks = "only functions are shown\ntry: perfl profile -f tree, which has their callers"
 local calls = "trace is for functions, as in uprobe:libc:open; for system calls:\n"
-  .. "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
+  .. "try: perfl strace, perfl syslat, perfl syscount"
 local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded", ["-g"] = always,
                 ["-s --sort"] = "try: perfl -e 'event { EVENT, sample = count { by = { FIELD, FIELD } } }'" }
 local function irqs(pair)
@@ -88,6 +88,14 @@ M.options = {
   dump = { ["-F --fields"] = fields, ["--header --header-only"] = "try: perfl report FILE" },
   top = { ["-g -G --call-graph -U -K"] = stacks, ["-s --sort"] = stacks },
   trace = { ["-s --summary -S --with-summary -e --duration PROBE"] = calls },
+  strace = {
+    ["-f --follow-forks -ff --seccomp-bpf"] = always, ["-w --summary-wall-clock"] = always,
+    ["-k --stack-traces"] = "try: perfl profile -e raw_syscalls:sys_enter -F 0",
+    ["-t -tt -ttt -r --timestamps"] = "try: perfl -j tpoint raw_syscalls:sys_enter",
+    ["-s --string-limit -v -x -xx"] = "memory is not read: buffers are addresses\ntry: without it",
+    ["-C --summary"] = "try: -c", ["-S --summary-sort-by"] = "rows are sorted by time\ntry: -j", ["-z"] = "try: -Z",
+    ["-P --trace-path"] = "try: -e %file",
+  },
   syscount = { ["-L --latency"] = "try: perfl syslat", ["-x --failures"] = "try: perfl syslat --failed" },
   execsnoop = { ["-T --time --timestamp"] = always },
   opensnoop = { ["-T --timestamp"] = always, ["-n --name"] = "try: --comm NAME" }, statsnoop = { ["-t"] = always },

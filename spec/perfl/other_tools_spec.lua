@@ -52,7 +52,8 @@ describe("a word of other tools", function()
       told("record", "-T", "--", "true"))
     assert.matches("^perfl: unknown option '%-%-sort'\n .*\n  try: perfl profile %-i FILE",
       told("report", "--sort", "comm"))
-    assert.matches("\n  try: perfl syslat, perfl syscount, ", told("trace", "-s", "--", "true"))
+    assert.matches("\n  try: perfl strace, perfl syslat, ", told("trace", "-s", "--", "true"))
+    assert.matches("this is always done\n  try: without it\n", told("strace", "-f", "--", "true"))
     assert.matches("unknown option '%-%-nothing'\n  stat has ", told("stat", "--nothing", "--", "true"))
   end)
 

@@ -69,6 +69,7 @@ describe("a script called by name:", function()
     biosnoop = { "--queued" },
     softirqs = { "--per-cpu" },
     locks = { "--top N" },
+    strace = { "--trace CALLS", "--syscall-times", "--summary-only", "--decode-fds", "--failed-only" },
     ulocks = { "--top N", "--call-graph HOW" },
     funclatency = { "FUNCTION", "--per FIELD", "--unit UNIT" },
     killsnoop = { "--signal N", "--failed" },

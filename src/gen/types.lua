@@ -241,6 +241,8 @@ tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, 
 tool.print_path_calls(opt: table)
 tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
 tool.print_function(who: string, name: string, count: any, periods: any, opt: table)
+tool.select_calls(who: string, expression: string): table<string, true>
+tool.print_calls(opt: table)
 tool.print_scheduling(mode: string, opt: table)
 tool.print_stat(who: string, opt: table)
 units.duration(v: perfev.Duration): integer?, string?

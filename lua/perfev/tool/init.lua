@@ -13,9 +13,11 @@ local units = require "perfev.base.parse_units"
 
 local annotation = lazy "perfev.tool.annotation"
 local chosen_tasks = lazy "perfev.tool.chosen_tasks"
+local call_formats = lazy "perfev.tool.system_calls.call_formats"
 local container_name = lazy "perfev.tool.container_name"
 local disk_names = lazy "perfev.tool.disk_names"
 local exec_arguments = lazy "perfev.tool.exec_arguments"
+local flag_names = lazy "perfev.tool.system_calls.flag_names"
 local json = lazy "perfev.base.json"
 local scheduler_events = require "perfev.tool.sched.events"
 
@@ -157,16 +159,8 @@ end
 --- Returns the kind of a field of records: "number", "string", "boolean", "stack" or "payload"; or nil, message.
 function M.field_kind(name) return core.value_kind(name) end
 
-local signal_names
-
 --- Returns "SIGKILL" for 9; nil for an unknown number.
-function M.signal_name(number)
-  if not signal_names then
-    signal_names = {}
-    for name, known in pairs(core.signals) do signal_names[known] = "SIG" .. name end
-  end
-  return signal_names[number]
-end
+function M.signal_name(number) return flag_names.signal(number) end
 
 --- Returns the name of the disk with this device number ("vda"), or "MAJOR:MINOR".
 function M.disk_name(dev)
@@ -249,7 +243,20 @@ function M.read_profile(who, path, opt) return require "perfev.tool.profile_inpu
 
 --- Prints a line for each system call that takes a path, with the result and the text of the path.
 -- @tparam table opt  see doc/api/tool.md
-function M.print_path_calls(opt) require "perfev.tool.path_calls" (opt) end
+function M.print_path_calls(opt) require "perfev.tool.system_calls.path_calls" (opt) end
+
+--- Returns a set of the names of system calls that an expression of strace -e selects, as in "%file,!close".
+function M.select_calls(who, expression)
+  local set, wrong, names = call_formats.select(expression)
+  if set then return set end
+  local near = core.nearest(wrong, names)
+  M.refuse(who, ("-e %s: '%s' is not a system call or one of %s\n  try: -e %s"):format(escape(expression),
+    escape(wrong), call_formats.CLASSES, near or "%file"))
+end
+
+--- Prints system calls as strace does.
+-- @tparam table opt  see doc/api/tool.md
+function M.print_calls(opt) require "perfev.tool.system_calls.print_calls" (opt) end
 
 --- Declares an early event that collects a fact about each record, for the event of the same name that is in order.
 -- @tparam table spec        of perfev.event, without callbacks

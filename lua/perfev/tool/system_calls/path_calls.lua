@@ -2,14 +2,14 @@
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local path_texts = require "perfev.tool.path_texts"
+local path_texts = require "perfev.tool.system_calls.path_texts"
 local session = require "perfev.live.session"
 
 local AT_EMPTY_PATH = 0x1000 -- fstat(2) of the C library: the call has a descriptor, not a path
 
 return function(opt)
   local s, waiting, first = session.default(), {}, nil -- waiting by thread: its call that has not returned
-  local find_text, describe = path_texts.reader(opt.kernel, opt.libc)
+  local find_text, describe, forget = path_texts.reader(opt.kernel, opt.libc)
 
   s:begin(function()
     local how = describe()
@@ -28,10 +28,11 @@ return function(opt)
 
   local function leave(r, args)
     local call, result = waiting[r.tid], args.ret
+    local text = call and (call.text or find_text(r.tid, call.address, args))
     waiting[r.tid] = nil
+    forget(r.tid)
     if not call or call.is_hidden or opt.failed and result >= 0 then return end
     first = first or call.time
-    local text = call.text or find_text(r.tid, call.address, args)
     print(("%12.6f %7d %-16s %-9s %s"):format((call.time - first) / 1e9, r.pid, escape(r.comm),
       result < 0 and core.errno[-result] or result, text and escape(text) or ("0x%x"):format(call.address)))
   end
@@ -42,5 +43,8 @@ return function(opt)
     s:event { "syscalls:sys_enter_" .. name, optional = optional, sample = enter }
     s:event { "syscalls:sys_exit_" .. name, optional = optional, sample = leave }
   end
-  s:event { exit = function(r) waiting[r.tid] = nil end }
+  s:event { exit = function(r)
+    waiting[r.tid] = nil
+    forget(r.tid)
+  end }
 end
