@@ -164,6 +164,34 @@ describe("a uprobe", function()
     end
   end)
 
+  on("passes its arguments beside registers that are sampled to unwind, of a command and of the machine", function()
+    for _, is_cpu_wide in ipairs { false, true } do
+      local n, right, deep = 0, 0, 0
+      local s = perfev.session { command = { prog, tostring(TIMES) }, all_cpus = is_cpu_wide or nil }
+      s:event { "uprobe:" .. prog .. ":work", args = { "n:int", "more=$arg3:long" }, callchain = "dwarf",
+        sample = function(r, a)
+          right, deep = right + (a.n == n and a.more == -3 * n and 1 or 0), deep + (#r.stack >= 2 and 1 or 0)
+          n = n + 1
+        end }
+      assert(s:run())
+      assert.same({ TIMES, TIMES, TIMES }, { n, right, deep })
+      assert.same({}, ours())
+    end
+  end)
+
+  on("has arguments although an optional probe before it is left out, whose number the kernel gives to it", function()
+    local seen = {}
+    local s = perfev.session { command = { prog, tostring(TIMES) } }
+    -- The kernel refuses SAMPLE_REGS_USER without a register.
+    local refused = s:event { "uprobe:" .. prog .. ":main", optional = true, sample_type = { "regs_user" },
+      sample_regs_user = 0, sample = function() end }
+    s:event { "uprobe:" .. prog .. ":work", args = { "n:int" }, fields = { "args.n" },
+      sample = function(n) seen[#seen + 1] = n or -1 end }
+    assert(s:run())
+    assert.matches("sample_regs_user is 0", refused.error)
+    assert.same({ TIMES, 0, TIMES - 1 }, { #seen, seen[1], seen[TIMES] })
+  end)
+
   on("finds a shared library by its name", function()
     local s = perfev.session { command = { "sh", "-c", "exec " .. prog .. " 2 wait </dev/null >/dev/null" } }
     local n = 0

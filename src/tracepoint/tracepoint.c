@@ -106,10 +106,16 @@ void pev_tracepoints_free(struct pev_tracepoints *tps)
 	free(tps);
 }
 
-static const struct pev_tracepoint *find_tracepoint(const struct pev_tracepoints *tps, int id)
+/* By name, too: the kernel gives the id of a removed probe to the next one. */
+static const struct pev_tracepoint *find_tracepoint(const struct pev_tracepoints *tps,
+						    const char *system,
+						    const struct pev_format *format)
 {
+	size_t len = (size_t)(format->name.end - format->name.p);
+
 	for (const struct tracepoint *t = tps->list; t; t = t->next)
-		if (t->tp.id == id)
+		if (t->tp.id == format->id && !strcmp(t->tp.system, system) &&
+		    strlen(t->tp.name) == len && !memcmp(t->tp.name, format->name.p, len))
 			return &t->tp;
 	return NULL;
 }
@@ -144,7 +150,7 @@ static int add_tracepoint(struct pev_tracepoints *tps, const char *system,
 {
 	struct tracepoint *t;
 
-	*tp = find_tracepoint(tps, format->id);
+	*tp = find_tracepoint(tps, system, format);
 	if (*tp)
 		return 0;
 	t = new_tracepoint(tps, system, format);

@@ -26,6 +26,7 @@ local M = {}
 local E = core.errno
 local DEVICES = "/sys/bus/event_source/devices/"
 local TRACEPOINT, SAMPLE_RAW = 2, 1 << 10
+local REGS_USER, REGS_INTR = 1 << 12, 1 << 18 -- PERF_SAMPLE_*
 
 local function fail(text, why, code)
   return nil, ("event '%s': %s"):format(text, why), code or E.EINVAL
@@ -63,9 +64,16 @@ local function make_definition(place, args)
   }
 end
 
+-- Returns whether the event samples registers for its arguments alone, and no others, as to unwind.
+local function has_own_registers(place, attr)
+  local mask = attr[place.kind == "uprobe" and "sample_regs_user" or "sample_regs_intr"]
+  return place.register_mask ~= nil and mask == place.register_mask
+end
+
 -- Returns the reason why the PMU cannot do this probe in this session, or nil.
-local function find_tracefs_reason(place, session, spec)
+local function find_tracefs_reason(place, session, spec, attr)
   if place.in_memory then return "memory" end
+  if place.register_mask and not has_own_registers(place, attr) then return "registers" end
   if spec.filter then return "filter" end
   if #place.places > 1 then return "places" end
   if not place.pmu_type then return "pmu" end
@@ -75,7 +83,7 @@ end
 local function turn_into_tracepoint(built, probe)
   built.attr.type, built.attr.config = TRACEPOINT, probe.id
   built.attr.config1, built.attr.config2 = 0, 0
-  built.attr.sample_regs_user, built.attr.sample_regs_intr = 0, 0
+  if built.regs_bit then built.attr[built.regs_bit == REGS_USER and "sample_regs_user" or "sample_regs_intr"] = 0 end
   if built.attr.sample_type ~= 0 then -- a counter takes no samples
     built.attr.sample_type = built.attr.sample_type & ~(built.regs_bit or 0) | SAMPLE_RAW
   end
@@ -83,8 +91,6 @@ local function turn_into_tracepoint(built, probe)
   built.is_tracepoint = true
   built.undo = function() return probe:remove() end
 end
-
-local REGS_USER, REGS_INTR = 1 << 12, 1 << 18
 
 -- Returns a warning if a watched process runs an older file of the same path, as after an upgrade.
 local function warn_replaced(text, place, session)
@@ -101,9 +107,9 @@ end
 local function make_binder(text, place, args, spec)
   return function(session, built, owner)
     built.regs_bit = spec.sample_regs_user == nil and spec.sample_regs_intr == nil
-      and (place.kind == "uprobe" and REGS_USER or REGS_INTR) or nil
+      and has_own_registers(place, built.attr) and (place.kind == "uprobe" and REGS_USER or REGS_INTR) or nil
     built.to_note = warn_replaced(text, place, session)
-    local reason = find_tracefs_reason(place, session, spec)
+    local reason = find_tracefs_reason(place, session, spec, built.attr)
     if not reason then return true end
     local probe, why, code = tracefs_probes.define(make_definition(place, args), owner)
     if probe then
@@ -126,6 +132,7 @@ local function use_registers(found, place, args)
     place.in_memory = true
     return
   end
+  place.register_mask = mask
   local regs = place.kind == "uprobe" and "regs_user" or "regs_intr"
   found.fields["sample_" .. regs] = mask
   found.sample_type, found.args_from = { regs }, regs
