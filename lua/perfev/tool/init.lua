@@ -162,6 +162,22 @@ function M.field_kind(name) return core.value_kind(name) end
 --- Returns "SIGKILL" for 9; nil for an unknown number.
 function M.signal_name(number) return flag_names.signal(number) end
 
+-- TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ: include/linux/trace_events.h
+local INTERRUPT = 1 << 3 | 1 << 4
+
+--- Returns whether a tracepoint was hit in an interrupt: then its task is not the one that caused it.
+-- @tparam payload args
+function M.is_in_interrupt(args) return args.common_flags & INTERRUPT ~= 0 end
+
+local AF_INET6 = 10
+
+--- Returns the two addresses of a tracepoint of sockets as text: source (the local one) and destination.
+-- @tparam payload args  with `family`, `saddr`, `daddr`, `saddr_v6`, `daddr_v6`
+function M.socket_addresses(args)
+  local suffix = args.family == AF_INET6 and "_v6" or ""
+  return args:text("saddr" .. suffix), args:text("daddr" .. suffix)
+end
+
 --- Returns the name of the disk with this device number ("vda"), or "MAJOR:MINOR".
 function M.disk_name(dev)
   return session.default().opts.input and disk_names.numbers(dev) or disk_names.name(dev)
@@ -183,6 +199,31 @@ function M.exec_arguments(r) return exec_arguments.on_stack(r) or exec_arguments
 --- Returns arguments as one line of escaped text.
 function M.arguments_text(words) return exec_arguments.text(words) end
 
+--- Follows the allocations of programs from a library until they are freed; see doc/api/tool.md.
+-- @tparam string who
+-- @tparam table opt   `library`, `call_graph`
+-- @treturn function   f() -> iterator over the allocations that are not freed, each with its age
+-- @treturn function   f() -> the number of allocations whose address is unknown
+function M.follow_allocations(who, opt)
+  return require("perfev.tool.memory.allocations").follow(opt.library or "libc", function(spec)
+    return M.with_stacks(who, { call_graph = opt.call_graph or "fp", user = true }, spec)
+  end)
+end
+
+--- Follows the memory that processes map until they unmap it; see doc/api/tool.md.
+-- @tparam string who
+-- @tparam table opt   `call_graph`
+-- @treturn function   f() -> iterator over the mapped pieces
+function M.follow_mappings(who, opt)
+  return require("perfev.tool.memory.mappings").follow(function(spec)
+    return M.with_stacks(who, { call_graph = opt.call_graph or "fp", user = true }, spec)
+  end)
+end
+
+--- Counts reads and page faults of files that find their pages in the page cache; see doc/api/tool.md.
+-- @treturn function  f() -> { hits, misses, added, removed } since its last call
+function M.count_cache_uses() return require("perfev.tool.memory.page_cache").count() end
+
 -- ---- output ----
 
 --- Returns the output format that the user asked for: "text", or "json" (perfl -j).
@@ -190,6 +231,31 @@ function M.output_format() return agg.default_form end
 
 --- Returns a value as JSON.
 function M.json(value) return json.encode(value) end
+
+--- Returns functions that print a table: rows in columns below a heading, or JSON objects.
+-- @tparam table columns  list of { key, width, format: "%s", title: the key in capitals }; a negative width aligns to
+--                        the left
+-- @treturn function      f(row): prints the values of a table by key; text without a value is "-"
+-- @treturn function      f(): prints the heading, if the output is text
+function M.table_printer(columns)
+  local is_json = M.output_format() == "json"
+  local function print_line(cell_of)
+    local cells = {}
+    for i, column in ipairs(columns) do cells[i] = ("%" .. column[2] .. "s"):format(cell_of(column)) end
+    print((table.concat(cells, " "):gsub(" +$", "")))
+  end
+  local function print_row(row)
+    if is_json then return print(json.encode(row)) end
+    print_line(function(column)
+      local value = row[column[1]]
+      if value == nil then return "-" end
+      return type(value) == "string" and escape(value) or (column.format or "%s"):format(value)
+    end)
+  end
+  return print_row, function()
+    if not is_json then print_line(function(column) return column.title or column[1]:upper() end) end
+  end
+end
 
 --- Prints a histogram: a value of perfev.hist, below a title of its own.
 function M.print_histogram(title, unit, value) agg.print_histogram(title, unit, value, true) end
