@@ -36,7 +36,7 @@ M.tools = {
   pidpersec = "perfl -a stat -e sched:sched_process_fork -I 1000",
   runqlen = "perfl -a runqlat", runqslower = "perfl -a runqlat",
   stackcount = "perfl profile -e EVENT -F 0",
-  tcpaccept = tcp, tcpconnect = tcp, tcplife = tcp, tcpstates = tcp,
+  tcpaccept = "perfl -a tcplife", tcptop = "perfl -a tcplife", tcpstates = tcp,
   tcpretrans = "perfl -a tpoint tcp:tcp_retransmit_skb",
   tplist = "perfl list -v 'SYSTEM:*'", flamediff = "perfl diff -f html BEFORE AFTER",
 }
@@ -101,6 +101,8 @@ M.options = {
   opensnoop = { ["-T --timestamp"] = always, ["-n --name"] = "try: --comm NAME" }, statsnoop = { ["-t"] = always },
   tpoint = { ["-l"] = "try: perfl list tracepoint", ["-H"] = "try: perfl list -v EVENT" },
   profile = sides, offcputime = sides, offwaketime = sides, wakeuptime = sides,
+  tcplife = { ["-L --localport -D --remoteport"] = "try: --port N", ["-4 -6"] = "try: perfl tcpconnect --family" },
+  tcpconnect = { ["-P"] = "try: --port N", ["-4 -6"] = "try: --family 4, --family 6" },
   hardirqs = irqs "irq --per args.irq", softirqs = irqs "softirq --per args.vec",
   sched = { ["-p --pids"] = "try: --per tid", ["-w --wakeups"] = "try: perfl -a tpoint sched:sched_wakeup",
             ["-s --sort"] = "rows are sorted by the average delay\ntry: -j" },

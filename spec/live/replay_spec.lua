@@ -124,7 +124,7 @@ local called_with = {
   wakeuptime = { "-f", "folded" }, watch = { "bash:line_number", "-f", "folded" },
 }
 -- They count a command's tasks; a recording names no command.
-local live_with = { runqlat = "-a", cpudist = "-a", sched = "-a" }
+local live_with = { runqlat = "-a", cpudist = "-a", sched = "-a", tcplife = "-a" }
 local shell_of = { watch = "bash" } -- the program that has the variable
 -- Scripts that cannot run both live and in replay: the message, live with --record or in replay.
 local otherwise = {

@@ -79,6 +79,8 @@ describe("a script called by name:", function()
     execsnoop = { "--ends" },
     procmon = { "KIND" },
     tpoint = { "EVENT", "--filter CONDITION" },
+    tcplife = { "--port N" },
+    tcpconnect = { "--family 4|6", "--port N" },
     profile = { "-e EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
     latency = { "START", "STOP", "--by FIELDS", "--per FIELD", "-f FORMAT", "--slot TIME", "--histogram" },
     timeline = { "--mark EVENT", "--irq" },
