@@ -101,6 +101,7 @@ M.options = {
   opensnoop = { ["-T --timestamp"] = always, ["-n --name"] = "try: --comm NAME" }, statsnoop = { ["-t"] = always },
   tpoint = { ["-l"] = "try: perfl list tracepoint", ["-H"] = "try: perfl list -v EVENT" },
   profile = sides, offcputime = sides, offwaketime = sides, wakeuptime = sides,
+  memleak = { ["-o --older"] = "try: --least AGE", ["-O --obj"] = "try: --library FILE" },
   tcplife = { ["-L --localport -D --remoteport"] = "try: --port N", ["-4 -6"] = "try: perfl tcpconnect --family" },
   tcpconnect = { ["-P"] = "try: --port N", ["-4 -6"] = "try: --family 4, --family 6" },
   hardirqs = irqs "irq --per args.irq", softirqs = irqs "softirq --per args.vec",

@@ -117,7 +117,8 @@ end)
 -- The arguments of a script, and perfl's own options for it; a script that is not listed has no arguments.
 local called_with = {
   annotate = { "no_such_function" },
-  biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
+  biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, growth = { "-f", "folded" },
+  memleak = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
   sched = { "timehist" }, offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" },
   profile = { "-F", "2000", "-f", "folded" },
   top = { "--interval", "1h" }, tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },

@@ -81,6 +81,8 @@ describe("a script called by name:", function()
     tpoint = { "EVENT", "--filter CONDITION" },
     tcplife = { "--port N" },
     tcpconnect = { "--family 4|6", "--port N" },
+    memleak = { "--least AGE", "--top N", "--library FILE", "-f FORMAT", "--call-graph HOW" },
+    growth = { "--anonymous", "--top N", "-f FORMAT", "--call-graph HOW" },
     profile = { "-e EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
     latency = { "START", "STOP", "--by FIELDS", "--per FIELD", "-f FORMAT", "--slot TIME", "--histogram" },
     timeline = { "--mark EVENT", "--irq" },
