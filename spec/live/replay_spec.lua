@@ -117,8 +117,8 @@ end)
 -- The arguments of a script, and perfl's own options for it; a script that is not listed has no arguments.
 local called_with = {
   annotate = { "no_such_function" },
-  biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, growth = { "-f", "folded" },
-  memleak = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
+  biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, funccount = { "sched:sched_process_exit" },
+  growth = { "-f", "folded" }, memleak = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
   sched = { "timehist" }, offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" },
   profile = { "-F", "2000", "-f", "folded" },
   top = { "--interval", "1h" }, tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
@@ -129,7 +129,7 @@ local live_with = { runqlat = "-a", cpudist = "-a", sched = "-a", tcplife = "-a"
 local shell_of = { watch = "bash" } -- the program that has the variable
 -- Scripts that cannot run both live and in replay: the message, live with --record or in replay.
 local otherwise = {
-  annotate = "no sample",
+  annotate = "no sample", funccount = "counters are read from the kernel",
   cache = "counters are read from the kernel", pmu = "counters are read from the kernel",
   stat = "counters are read from the kernel", flightrec = "record", diff = "no session", records = "no session",
   self = "no session",

@@ -261,7 +261,7 @@ local CHOSEN = "-p and a command: who counts is known task by task" -- without t
 local reasons = {
   biosnoop = LINES, cswlog = LINES, execsnoop = LINES, flightrec = LINES, killsnoop = LINES, procmon = LINES,
   locks = "a mutex may begin twice before it ends: the first counts",
-  ulocks = "the caller is looked up on the stack", tcpconnect = LINES, tcplife = LINES,
+  ulocks = "the caller is looked up on the stack", drsnoop = LINES, tcpconnect = LINES, tcplife = LINES,
   trace = LINES, watch = "--each: " .. LINES, timeline = "it draws each", runqlat = CHOSEN, cpudist = CHOSEN,
 }
 
