@@ -61,6 +61,13 @@ describe("perfl with a command as for perf, strace and time", function()
     assert.matches("^named\tperfev_late\nended\tperfev_late\nCOMM +COUNT\nperfev_late +%d+\n$", r.out)
   end)
 
+  it("runs a command beside the process of -p, and reports nothing when that ends first", function()
+    local chunk = "event { exit = function(r) print(r.comm) end }"
+    local r = run(("sleep 1000 & pid=$!; %s -q -p $pid -e %s -- sh -c \"kill $pid; exec tail --pid=$pid -f\""):format(
+      run.quote(run.perfl), run.quote(chunk)))
+    assert.same({ 0, "sleep\n", "" }, { r.code, r.out, r.err })
+  end)
+
   it("watches the machine with stat and top when no target is named", function()
     requires "root"
     local r = perfl("-d", "100ms", "stat", "-e", "cpu-clock")

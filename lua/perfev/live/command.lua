@@ -31,8 +31,10 @@ local function report_unwatched(session)
     session.reported_unwatched = true
     session:_log(0, UNWATCHED:format(name))
   end
-  if session.child then report_if_running(session.child:pid(), "the command") end
-  for _, pid in ipairs(session.opts.pid or session.opts.tid or {}) do report_if_running(pid, "process " .. pid) end
+  local opts = session.opts
+  local is_target = not (opts.pid or opts.tid or opts.uid or opts.comm) -- else it runs beside them, unwatched
+  if session.child and is_target then report_if_running(session.child:pid(), "the command") end
+  for _, pid in ipairs(opts.pid or opts.tid or {}) do report_if_running(pid, "process " .. pid) end
 end
 
 --- Returns true if the events of all targets have ended, and the command has, too.
