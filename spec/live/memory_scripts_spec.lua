@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 		maps();
 	else if (!strcmp(argv[1], "elsewhere"))
 		leak_elsewhere();
-	else
+	else if (strcmp(argv[1], "waits") || getchar() != EOF)
 		leaks();
 	return argc != 2;
 }
@@ -298,6 +298,24 @@ describe("memleak", function()
     local out, err = output_of("elsewhere", "memleak", "-f", "folded")
     assert.is_nil(out:find("leak_elsewhere", 1, true))
     assert.equal("memleak: 1 allocation by posix_memalign is not followed\n", err)
+  end)
+
+  it("refuses the whole machine, where the session would follow itself", function()
+    requires("perf", "root", "pmu uprobe")
+    for _, words in ipairs { { "-a" }, { "-C", "0" } } do
+      local r = run { run.perfl, "-q", "-d", "1s", words[1], words[2] or "-q", "memleak" }
+      assert.same({ 2, "" }, { r.code, r.out })
+      assert.matches("^memleak: the session itself allocates .*\n  try: %-p PID, or a command\n$", r.err)
+    end
+  end)
+
+  it("follows a process that runs", function()
+    requires("perf", "root", "pmu uprobe", "program sh")
+    local r = run("mkfifo go; ./keeps waits <>go & pid=$!; until grep -q keeps /proc/$pid/comm; do :; done; "
+      .. run.quote(run.perfl) .. " -q -p $pid memleak -f folded -- sh -c \"echo >go; tail --pid=$pid -f /dev/null\"",
+      { cwd = dir })
+    assert.same({ 0, "" }, { r.code, run.without_progress(r.err) })
+    assert.matches(";main;leaks;leak_malloc 300\n", r.out)
   end)
 
   it("refuses a library without malloc", function()

@@ -205,6 +205,12 @@ function M.arguments_text(words) return exec_arguments.text(words) end
 -- @treturn function   f() -> iterator over the allocations that are not freed, each with its age
 -- @treturn function   f() -> the number of allocations whose address is unknown
 function M.follow_allocations(who, opt)
+  session.default():begin(function()
+    local opts = session.default().opts
+    if opts.input or opts.cgroup or not options.is_cpu_wide(opts) then return end
+    M.refuse(who, "the session itself allocates memory for each record, so the machine's allocations never end\n"
+      .. "  try: -p PID, or a command")
+  end)
   return require("perfev.tool.memory.allocations").follow(opt.library or "libc", function(spec)
     return M.with_stacks(who, { call_graph = opt.call_graph or "fp", user = true }, spec)
   end)
