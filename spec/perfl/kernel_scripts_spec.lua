@@ -135,7 +135,8 @@ describe("cachestat", function()
       local row = rows_of(events, "cachestat")[1]
       return { row.hits, row.misses, row.added, row.removed }
     end
-    assert.same({ 0, 1, 8, 0 }, counts [[cache(1, 7, "add_to_page_cache", 5, 0, 0, 3) cache(2, 7, "get_pages", 5, 2, 3)]])
+    assert.same({ 0, 1, 8, 0 },
+      counts [[cache(1, 7, "add_to_page_cache", 5, 0, 0, 3) cache(2, 7, "get_pages", 5, 2, 3)]])
     -- Another file, another thread, pages read ahead, and a second read.
     assert.same({ 4, 0, 3, 0 }, counts [[
       cache(1, 7, "add_to_page_cache", 6, 2, 0) cache(2, 7, "get_pages", 5, 2, 3)
