@@ -101,12 +101,12 @@ local function edit_sample(rules, layout, record, code)
   local raw = t.raw
   if raw then t.raw = new_payload(rules, layout, raw) end
   if not rules:keeps "registers" then t.regs_user, t.regs_intr = nil, nil end
-  if not rules:has "stack" then t.stack_user, t.stack_size = nil, nil end
+  if rules:removes "stack" then t.stack_user, t.stack_size = nil, nil end
   if t.stack_user then t.stack_user = rules:bytes("stack", t.stack_user) end
   t.aux = nil
   local ok, bytes = pcall(layout.encode, t)
-  if ok or not raw then return ok and bytes end
-  t.raw = new_payload(rules, layout, raw, true)
+  if ok then return bytes end
+  if raw then t.raw = new_payload(rules, layout, raw, true) end -- it may be too long for a record
   return layout.encode(t)
 end
 

@@ -18,7 +18,7 @@ local TRACEPOINT = 2
 local of_users = { user_events = true, synthetic = true, eprobes = true }
 
 local function is_of_user(format)
-  return of_users[format.system] or format.format:find("field:unsigned long __probe_", 1, true) ~= nil
+  return of_users[format.system] or format.format:find("__probe_", 1, true) ~= nil
 end
 
 -- True for a name that is the same on all machines, without modifiers.

@@ -151,6 +151,9 @@ end
 --- True if the kind is kept as it is.
 function Rules:keeps(kind) return self.given[kind] == true end
 
+--- True if the kind, one without pseudonyms, is removed.
+function Rules:removes(kind) return not self.given[kind] end
+
 --- True if there is a rule for the kind.
 function Rules:has(kind) return self.given[kind] ~= nil end
 
