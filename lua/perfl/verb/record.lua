@@ -33,7 +33,7 @@ Record a command, processes or, without either, the whole machine, to a file for
 perf report, hotspot and perfl -i. An existing file is kept as FILE.old.]]
   parser:epilog [[
 A recording contains addresses, command lines and file names, and memory if
-stacks are recorded. Its mode is 0600; share it with care.]]
+stacks are recorded. Its mode is 0600; share a copy that perfl redact made.]]
   local rows = { table.unpack(options.rows) }
   for _, flag in ipairs(shared) do rows[#rows + 1] = shared_row(flag) end
   for _, row in ipairs(rows) do command_line.add_row(parser, row) end
