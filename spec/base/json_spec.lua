@@ -5,7 +5,7 @@ local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local read = require "spec.support.json"
 local run = require "spec.support.run"
-local stat = require "perfev.tool.stat_output"
+local stat = require "perfev.tool.stat.output"
 
 -- C1 controls, the marks that turn the direction of text, those that end a line.
 local unsafe = { 0x061c, 0x200e, 0x200f, 0x2028, 0x2029 }

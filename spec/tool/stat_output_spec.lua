@@ -2,7 +2,7 @@
 
 local sim = require "perfev.sim"
 local perfev = require "perfev"
-local stat = require "perfev.tool.stat_output"
+local stat = require "perfev.tool.stat.output"
 
 local function row(name, value, fields)
   local r = { name = name, value = value, supported = true, enabled = 100, running = 100 }

@@ -366,6 +366,6 @@ end
 --- Counts events of the default session and prints the columns of perf stat.
 -- @tparam string who
 -- @tparam table opt  values of the options of the script stat
-function M.print_stat(who, opt) require("perfev.tool.stat_output").print(who, opt, M.refuse) end
+function M.print_stat(who, opt) require("perfev.tool.stat.output").print(who, opt, M.refuse) end
 
 return M

@@ -1,5 +1,5 @@
 --- Counts events and prints them as perf stat does: columns, CSV, JSON, and derived metrics.
--- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, place = (see stat_places;
+-- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, place = (see places.lua;
 -- nil: all), cgroup = };
 -- values of clocks are nanoseconds. Source of the formats: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
@@ -12,7 +12,7 @@ local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local options = require "perfev.base.options"
 local pmu = require "perfev.event.pmu"
-local places = require "perfev.tool.stat_places"
+local places = require "perfev.tool.stat.places"
 local processes = require "perfev.event.processes"
 local session = require "perfev.live.session"
 
