@@ -93,10 +93,11 @@ local function id_list(what, kind, least)
   end
 end
 
---- perfl's own options, in the order of --help. `many`: may be repeated. `yields`: a script may declare the same flag.
+--- perfl's own options, in the order of --help. Each has a long name. `many`: may be repeated. A script may declare the
+-- short names, except -h; `yields`: also the long one.
 M.groups = {
   { "What to watch (or a command)",
-    { "-a", into = "all_cpus", help = "watch every process on every CPU" },
+    { "-a --all-cpus", into = "all_cpus", help = "watch every process on every CPU" },
     { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU number", 0),
       help = "watch only these CPUs, as in 0-3,7" },
     { "-p --pid", into = "pids", metavar = "PID[,...]", convert = id_list("process list", "process id", 1), many = true,
@@ -110,7 +111,7 @@ M.groups = {
     { "--cgroup", into = "cgroup", metavar = "PATH", help = "watch the tasks of this cgroup, on every CPU (or -C)" },
   },
   { "Reading a recording (-C, -p, -t and --comm select records)",
-    { "-i", into = "input", metavar = "FILE",
+    { "-i --input", into = "input", metavar = "FILE",
       help = "read a perf.data file instead of the kernel (-: standard input)" },
     { "--from", into = "from", metavar = "TIME", convert = parse_time,
       help = "skip records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or 25% of "
@@ -121,11 +122,11 @@ M.groups = {
         .. "(default: one for each CPU, at most 8)" },
   },
   { "Limits",
-    { "-d", into = "duration", metavar = "DURATION", convert = M.positive(parse_units.duration, "duration"),
+    { "-d --duration", into = "duration", metavar = "DURATION", convert = M.positive(parse_units.duration, "duration"),
       help = "stop after 10s, 500ms, 2m (a plain number: seconds)" },
-    { "-n", into = "count", metavar = "COUNT", convert = M.positive(parse_count, "count"),
+    { "-n --records", into = "count", metavar = "COUNT", convert = M.positive(parse_count, "count"),
       help = "stop after COUNT records" },
-    { "-m", into = "buffer", metavar = "SIZE", convert = parse_ring_size,
+    { "-m --buffer", into = "buffer", metavar = "SIZE", convert = parse_ring_size,
       help = "ring buffer size of each CPU, as in 2M (default: 8M, 2M for aggregators alone)" },
     { "--readers", into = "readers", metavar = "N", convert = thread_count "readers",
       help = "read the rings on N threads, if only aggregators get the samples (default: on none but the main one)" },
@@ -133,17 +134,17 @@ M.groups = {
       help = "limit the memory for stacks, keys and names (default: 256M); the rest is counted as (other)" },
   },
   { "Script and output",
-    { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
+    { "-e --eval", into = "chunks", metavar = "CHUNK", many = true, yields = true,
       help = "run this Lua text instead of a script; repeat it for more lines. Before a script: the event that "
         .. "\"*\" stands for in it" },
     { "--clock", into = "clock", metavar = "CLOCK", convert = parse_clock,
       help = "the clock of all times, as in realtime (default: monotonic)" },
-    { "-o", into = "output", metavar = "FILE",
+    { "-o --output", into = "output", metavar = "FILE",
       help = "write the output of print and io.write to FILE" },
     { "--record", into = "record", metavar = "FILE", yields = true,
       help = "also write a recording, for perf report, hotspot and -i (-: standard output); with -i: of the selected "
         .. "records" },
-    { "-z", into = "compress", help = "compress the recording with zstd" },
+    { "-z --compress", into = "compress", help = "compress the recording with zstd" },
     { "--switch-output", into = "switch_output", metavar = "WHEN", convert = parse_switch_output,
       help = "start a new file of the recording at a size (100M), after a time (30s, 5m, 1h, 1d) or at SIGUSR2 "
         .. "(signal)" },
@@ -154,8 +155,8 @@ M.groups = {
     { "--lines", into = "lines", yields = true,
       help = "keep also their source lines and inlined functions in the recording" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
-    { "-q", into = "quiet", help = "print no summary line and no unread aggregators" },
-    { "-v", into = "verbose", many = true,
+    { "-q --quiet", into = "quiet", help = "print no summary line and no unread aggregators" },
+    { "-v --verbose", into = "verbose", many = true,
       help = "print the events that are opened; -vv: also every system call" },
     { "--trace-sys", into = "trace_sys", help = "print every system call, as strace does" },
     { "--sim", into = "sim", metavar = "WORLD",
@@ -204,12 +205,17 @@ local function store_option(found, row, value)
   end
 end
 
+-- True if this is -e after the name of a script, to which it belongs.
+local function is_of_script(row, found, exists)
+  return row.into == "chunks" and found.script and exists(found.script)
+end
+
 -- An option word -> the row whose value is the next word; "unknown" if the next word may be the value of an option that
--- perfl does not have. After the name of a script, -e belongs to the script.
-local function scan_long(found, word)
+-- perfl does not have.
+local function scan_long(found, word, exists)
   local flag, value = word:match("^([^=]+)=(.*)$")
   local row = M.by_flag[flag or word]
-  if not row then
+  if not row or is_of_script(row, found, exists) then
     found.rest[#found.rest + 1] = word
     return not flag and "unknown" or nil
   end
@@ -221,7 +227,7 @@ end
 local function scan_cluster(found, word, exists)
   for i = 2, #word do
     local row = M.by_flag["-" .. word:sub(i, i)]
-    if not row or row.into == "chunks" and found.script and exists(found.script) then
+    if not row or is_of_script(row, found, exists) then
       found.rest[#found.rest + 1] = word
       return "unknown"
     end
@@ -261,16 +267,17 @@ function M.split_at_dashes(argv)
 end
 
 local function scan_words(head, exists, no_script)
-  local found, wanted = { rest = {}, named = {}, script = no_script }, nil
+  local found, wanted, nr_chunks = { rest = {}, named = {}, script = no_script }, nil, 0
   for at, word in ipairs(head) do
     if not is_option(word) then
       take_plain(found, at, word, wanted, exists)
       wanted = nil
     elseif word:sub(1, 2) == "--" then
-      wanted = scan_long(found, word)
+      wanted = scan_long(found, word, exists)
     else
       wanted = scan_cluster(found, word, exists)
     end
+    if #(found.chunks or {}) > nr_chunks then found.chunk_at, nr_chunks = at, nr_chunks + 1 end
   end
   return found
 end
@@ -342,7 +349,7 @@ end
 
 -- ---- the command ----
 
--- flag -> the largest number of plain words that may follow it as values
+-- flag -> the largest number of plain words that may follow it as values; of a flag that both have, the script's
 local function most_values(rows, declared)
   local most = {}
   for _, row in pairs(rows) do
@@ -352,6 +359,11 @@ local function most_values(rows, declared)
     for _, flag in ipairs(option.flags or {}) do most[flag] = option.switch and 0 or option.most end
   end
   return most
+end
+
+-- The index of the word from which on options may be the script's: its name, or the last -e; 0: none.
+local function script_place(found)
+  return found.script_at or found.chunk_at or 0
 end
 
 -- The largest number of plain words that may follow this option word as values, as argparse reads it.
@@ -368,13 +380,14 @@ local function values_after(word, most)
   return 0
 end
 
--- The indexes of the plain words before -- that are not values of options.
-local function plain_places(words, most)
+-- The indexes of the plain words before -- that are not values of options. `before`: as `most`, for the words before
+-- the index `script_at`.
+local function plain_places(words, most, before, script_at)
   local places, values = {}, 0
   for i, word in ipairs(words) do
     if word == "--" then break end
     if is_option(word) then
-      values = values_after(word, most)
+      values = values_after(word, before and i < script_at and before or most)
     elseif values > 0 then
       values = values - 1
     else
@@ -397,7 +410,9 @@ end
 
 -- Indexes in found.head of the plain words after the script; empty if the script's own word is ambiguous.
 local function plain_words(found, declared)
-  local places = plain_places(found.head, most_values(M.by_flag, declared))
+  local most, ours = most_values(M.by_flag, declared), most_values(M.by_flag)
+  local before = setmetatable(ours, { __index = most }) -- of a flag that both have, perfl's
+  local places = plain_places(found.head, most, before, script_place(found))
   if not found.script then return places end
   return found.head[places[1]] == found.script and table.move(places, 2, #places, 1, {}) or {}
 end
@@ -462,41 +477,84 @@ function M.add_row(parser, row)
   return element
 end
 
--- True if the script declares this option of perfl, which then is the script's: `perfl stat -j -e cycles`.
-local function is_declared(row, declared)
-  for _, option in ipairs(row.yields and declared or {}) do
-    for _, flag in ipairs(option.flags or {}) do
-      if M.by_flag[flag] == row then return true end
-    end
+-- The flags that the script declares, as a set.
+local function declared_flags(declared)
+  local set = {}
+  for _, option in ipairs(declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do set[flag] = true end
   end
-  return false
+  return set
+end
+
+-- The flags of a row that the script does not declare, a list. -e is an option of the script or of perfl, not of both.
+local function flags_left(row, taken)
+  local left = {}
+  if row.into == "chunks" and taken["-e"] then return left end
+  for flag in row[1]:gmatch "%S+" do
+    if not taken[flag] then left[#left + 1] = flag end
+  end
+  return left
 end
 
 local function add_ours(parser, declared, named)
+  local taken = declared_flags(declared)
   for _, group in ipairs(M.groups) do
     local elements = {}
     for i = 2, #group do
       local row = group[i]
-      local wanted = not named or named[row] or row.many
-      if wanted and not is_declared(row, declared) then
-        elements[#elements + 1] = M.add_row(parser, row)
+      local flags = flags_left(row, taken)
+      if flags[1] and (not named or named[row] or row.many) then
+        elements[#elements + 1] = M.add_row(parser, setmetatable({ table.concat(flags, " ") }, { __index = row }))
       end
     end
     parser:group(group[1], table.unpack(elements))
   end
 end
 
---- Refuses a script that declares an option of perfl. Raises, because the mistake is the script's.
+--- Refuses a script that declares -h or a long option of perfl. Raises, because the mistake is the script's.
 function M.check_conflicts(declared, name)
   for _, option in ipairs(declared) do
     for _, flag in ipairs(option.flags or {}) do
       local row = M.by_flag[flag]
-      if row and not row.yields then
+      if row and not row.yields and (#flag > 2 or flag == "-h") then
         error(("%s declares the option '%s', which belongs to perfl (%s): choose another name"):format(
           name, flag, row.help), 0)
       end
     end
   end
+end
+
+-- Adds a cluster of short options to the list; those that the script declares get perfl's long names.
+local function add_cluster(list, word, taken)
+  local kept = "-"
+  local function add(text)
+    if #text > 1 then list[#list + 1] = text end
+  end
+  for i = 2, #word do
+    local flag, value = "-" .. word:sub(i, i), word:sub(i + 1)
+    local row = M.by_flag[flag]
+    local long = row and taken[flag] and flags_left(row, taken)[1]
+    if not row or row.metavar and not long then return add(kept .. word:sub(i)) end
+    if row.metavar then
+      add(kept)
+      return add(long .. (value ~= "" and "=" .. value or "")) -- without it, the value is the next word
+    end
+    if long then add(long) else kept = kept .. word:sub(i, i) end
+  end
+  add(kept)
+end
+
+-- The words for the parser. Before the script's name an option that both have is perfl's, after it the script's.
+local function words_by_owner(found, declared)
+  local list, taken = {}, declared_flags(declared)
+  for i, word in ipairs(found.head) do
+    if i < script_place(found) and is_option(word) and word:sub(2, 2) ~= "-" then
+      add_cluster(list, word, taken)
+    else
+      list[#list + 1] = word
+    end
+  end
+  return list
 end
 
 -- A parser with perfl's options (only the rows in `named` if given) and the script's. Without `declared` every plain
@@ -517,9 +575,10 @@ end
 -- Building argparse's options is the slowest part of parsing. The first parser has only the options that were used (and
 -- the repeatable ones, for their empty lists); if it fails, a parser with all options makes the message.
 local function parse_words(found, declared, name)
-  local ok, result = new_parser(found, declared, name, found.named):pparse(found.head)
+  local words = words_by_owner(found, declared)
+  local ok, result = new_parser(found, declared, name, found.named):pparse(words)
   if ok then return ok, result end
-  return new_parser(found, declared, name):pparse(found.head)
+  return new_parser(found, declared, name):pparse(words)
 end
 
 local function flatten(lists)
@@ -678,7 +737,7 @@ function M.parse(found, declared, name)
   local ok, result = parse_words(found, declared, name)
   if not ok then return nil, explain(result, declared, name, found) end
   local opts = M.taken(M.by_flag, result)
-  if not found.chunks and is_declared(M.by_flag["-e"], declared) then -- the script's own -e took the event
+  if not found.chunks and declared_flags(declared)["-e"] then -- the script's own -e took the event
     found.events, found.given = nil, nil
   end
   if found.script and not found.given and #(opts.chunks or {}) > 0 then
@@ -711,7 +770,8 @@ local own_description = [[
 Run a Lua script on the kernel's perf events. NAME is a script that comes with
 perfl, listed below. SCRIPT is a path: a word with / or .lua in it, or - for
 standard input. Options may come before or after the script. A script may have
-more options: perfl NAME --help. The first word that is not an option begins the
+more options: perfl NAME --help. After its name a letter that it declares is the
+script's, before it perfl's. The first word that is not an option begins the
 command. If the script takes words itself, put the command after --.]]
 
 local own_epilog = [[

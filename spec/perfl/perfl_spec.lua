@@ -252,7 +252,7 @@ describe("a command line is refused", function()
 
   it("for an unknown option, with the options of perfl and of the script", function()
     refused("syscount --nope", { { "--top -T" } }, "unknown option '--nope'",
-      "syscount has --top -T", "perfl has -a -C --cpu -p --pid")
+      "syscount has --top -T", "perfl has -a --all-cpus -C --cpu -p --pid")
     refused("syscount --nope", nil, "syscount has no options")
     refused("syscount -aX", nil, "unknown option '-X'")
     refused("syscount -e x", { { "--top -T" } }, "'syscount' has no option '-e'", "before all other words")
@@ -267,8 +267,8 @@ describe("a command line is refused", function()
   end)
 
   it("with perfl's option for an option of perf", function()
-    refused("syscount --all-cpus", nil, "unknown option '--all-cpus'; Did you mean '-a'?")
-    refused("syscount --output x", nil, "Did you mean '-o'?")
+    refused("syscount --count 3", nil, "unknown option '--count'; Did you mean '-n'?")
+    refused("syscount --outpu x", nil, "Did you mean '--output'?")
   end)
 
   it("for an unknown letter, and for a value that begins with a dash, with a remedy", function()
@@ -331,14 +331,60 @@ describe("a command line is refused", function()
 end)
 
 describe("a script", function()
-  it("may not declare an option of perfl except -j and -e", function()
+  it("may declare the letters of perfl except -h, and of its long options --json and --eval", function()
+    local may = { ["--json"] = true, ["--eval"] = true }
     for _, flag in ipairs(options.flags) do
-      if options.by_flag[flag].yields then goto next end
       local ok, why = pcall(options.check_conflicts, args.check { { flag } }, "mine")
-      assert.is_false(ok, flag)
-      assert.is_truthy(why:find(("mine declares the option '%s'"):format(flag), 1, true), why)
-      ::next::
+      if may[flag] or #flag == 2 and flag ~= "-h" then
+        assert.is_true(ok, why)
+      else
+        assert.is_false(ok, flag)
+        assert.is_truthy(why:find(("mine declares the option '%s'"):format(flag), 1, true), why)
+      end
     end
+  end)
+
+  it("keeps every option of perfl by its long name", function()
+    for _, row in ipairs(options.groups) do
+      for i = 2, #row do assert.is_truthy(row[i][1]:find("--%l"), row[i][1]) end
+    end
+  end)
+
+  it("gets a letter of both after its name; before it the letter is perfl's", function()
+    local spec = { { "-t --threads", type = "integer" }, { "-d --depth" }, { "-a --all" }, { "-m --most", args = 2 } }
+    local opts, values = parse("-qd 2s -t 7 -m1M syscount -t 3 -da -m x y", spec)
+    assert(opts, values)
+    assert.same({ true, 2000000000, { 7 }, 1 << 20 }, { opts.quiet, opts.duration, opts.tids, opts.buffer })
+    assert.same({ threads = 3, depth = true, all = true, most = { "x", "y" } }, values)
+    opts, values = parse("--threads 4 syscount --tid 8 --duration=1s --quiet", spec)
+    assert.same({ true, 1000000000, { 8 } }, { opts.quiet, opts.duration, opts.tids })
+    assert.same({ threads = 4, depth = false, all = false }, values)
+    opts, values = parse("-vqt7 syscount -v", spec) -- the other letters of a cluster stay
+    assert.same({ 2, true, { 7 } }, { opts.verbose, opts.quiet, opts.tids })
+    assert.is_nil(values.threads)
+  end)
+
+  it("does not change where a command begins", function()
+    local spec = args.check { { "-t --threads" }, { "-d --depth", metavar = "N" } }
+    for line, command in pairs { ["-t 7 syscount -t ls -l"] = "ls -l", ["-d 1s syscount -d 3 ls"] = "ls",
+                                 ["syscount -t ls"] = "ls" } do
+      local found = options.take_command(scan(line), spec, exists)
+      assert.equal(command, found.command and table.concat(found.command, " "), line)
+    end
+  end)
+
+  it("that prints JSON by an option of its own does so by perfl's, too", function()
+    for _, words in ipairs { { "-j", "stat" }, { "stat", "-j" } } do
+      local r = run { run.perfl, "-q", "--sim", "vm", "-a", words[1], words[2], "-e", "cs" }
+      assert.same({ 0, "" }, { r.code, r.err })
+      assert.matches('^{"counter%-value" : ', r.out)
+    end
+  end)
+
+  it("in -e gets a letter of both after the text", function()
+    local found = options.scan({ "-t", "7", "-e", "x()", "-t" }, exists)
+    local opts, values = options.parse(found, args.check { { "-t --threads" } }, "-e")
+    assert.same({ { 7 }, true }, { opts.tids, values.threads })
   end)
 
   it("may declare any other option", function()
@@ -929,10 +975,10 @@ describe("perfl", function()
     assert.equal(2, r.code)
   end)
 
-  it("refuses a script that declares one of perfl's options", function()
-    local r = perfl { "-e", "args { { '-p --per-process' } }" }
+  it("refuses a script that declares one of perfl's long options", function()
+    local r = perfl { "-e", "args { { '-p --pid' } }" }
     assert.equal(1, r.code)
-    contains(r.err, "'-p'", "belongs to perfl")
+    contains(r.err, "'--pid'", "belongs to perfl")
   end)
 
   it("lists the ways to choose a target when there is nothing to watch", function()

@@ -17,8 +17,7 @@ local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "--switc
                  "--switch-max-files", "--no-names", "--lines", "-q", "-v",
                  "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
 -- perf record's other names of these.
-local other_names = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose", ["--uid"] = "-u",
-                      ["--cgroup"] = "-G" }
+local other_names = { ["--uid"] = "-u", ["--cgroup"] = "-G" }
 
 local function shared_row(flag)
   local row, other = command_line.by_flag[flag], other_names[flag]

@@ -3,6 +3,8 @@
 -- nil: all), cgroup = };
 -- values of clocks are nanoseconds. Source of the formats: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
+local lazy = require "perfev.base.lazy_module"
+local aggregator = lazy "perfev.aggregate.aggregator"
 local core = require "perfev.core"
 local counter = require "perfev.counter.counter"
 local escape = require "perfev.base.escape"
@@ -579,7 +581,7 @@ function M.print(who, opt, refuse)
   if opt.per_thread and (kind or opt.for_each_cgroup) then
     refuse_script(("--per-thread and %s at once\n  try: --per-thread"):format(flag or "--for-each-cgroup"))
   end
-  local writer = M.writer(opt.json_output, opt.field_separator)
+  local writer = M.writer(opt.json_output or aggregator.default_form == "json", opt.field_separator)
   M.run(opt, writer, session.default(), function(s, finished)
     count_session(s, units, opt, writer, refuse_script, finished)
   end)
