@@ -8,8 +8,7 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "show how long tasks stay on a CPU",
   { "-O --off", help = "show how long tasks are off the CPU, for any reason" },
-  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "print a histogram for each comm or tid" },
-  tool.options.unit,
+  tool.options.per, tool.options.least, tool.options.interval, tool.options.unit, tool.options.latency_format,
   epilog = [[
 The script watches the machine. With -p, -t, --uid, --comm or a command it
 counts only those tasks and their children.]],
@@ -17,32 +16,27 @@ counts only those tasks and their children.]],
 
 local is_chosen = tool.choose_tasks("cpudist", "a task gets its CPU from another one", not opt.off)
 
--- A switch ends the turn of the previous task and begins that of the next.
-local start, stop = "next", "prev"
-if opt.off then start, stop = stop, start end
-local columns = { comm = ("args.%s_comm"):format(stop), tid = ("args.%s_pid"):format(stop) }
+-- A switch ends the turn of the previous task and begins that of the next. Its record is of the previous one.
+local start, stop, own = "next", "prev", ""
+if opt.off then start, stop, own = stop, start, "start." end
 local start_by, stop_by = ("args.%s_pid"):format(start), ("args.%s_pid"):format(stop)
-local took = perfev.hist { by = columns[opt.per], unit = opt.unit, max_keys = 1 << 20,
-  title = opt.off and "off-CPU time" or "on-CPU time" }
+local report = tool.latency("cpudist", opt, { title = opt.off and "off-CPU time" or "on-CPU time",
+  per = { comm = ("args.%s_comm"):format(stop), tid = stop_by, pid = own .. "pid", cgroup = own .. "cgroup" } })
 
 local function count_all()
-  local turns = perfev.span {
-    start = true, stop = true, start_by = start_by, stop_by = stop_by,
-    start_where = { start_by, "!=", 0 }, stop_where = { stop_by, "!=", 0 }, into = took, -- idle is no task
-  }
+  local turns = report:span { start = true, stop = true, start_by = start_by, stop_by = stop_by,
+    start_where = { start_by, "!=", 0 }, stop_where = { stop_by, "!=", 0 } } -- idle is no task
   perfev.event { "sched:sched_switch", sample = { turns.stop, turns.start } }
 end
 
 local function count_chosen()
-  local since, add = {}, tool.duration_adder(took, opt)
+  local since = {}
   local fields = { "time", start_by, ("args.%s_comm"):format(start), stop_by, ("args.%s_comm"):format(stop) }
   perfev.event { "sched:sched_switch", fields = fields, sample = function(time, begins, name, ends, comm)
-    if since[ends] then add(time - since[ends], comm, ends) end
+    if since[ends] then report:add(time - since[ends], ends, comm) end
     since[ends] = nil
     since[begins] = is_chosen(begins, name) and time or nil
   end }
 end
 
 if is_chosen then count_chosen() else count_all() end
-
-perfev.done(function() took:print() end)

@@ -8,8 +8,7 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "show how long a function takes, from its call to its return",
   { "function", metavar = "FUNCTION", help = "FILE:SYMBOL of a program or a library, or the kernel's SYMBOL" },
-  { "--per", choices = { "comm", "tid", "pid" }, metavar = "FIELD", help = "one histogram for each comm, tid or pid" },
-  tool.options.unit,
+  tool.options.per, tool.options.least, tool.options.interval, tool.options.unit, tool.options.latency_format,
   epilog = [[
 The time includes waiting. If the function calls itself, only the innermost call
 counts.]],
@@ -17,20 +16,20 @@ counts.]],
 
 local name = opt["function"]:gsub("^[uk]%l*probe:", "") -- as an event has it
 local kind = name:find(":", 1, true) and "u" or "k"
-local took = perfev.hist { by = opt.per, unit = opt.unit, max_keys = 1 << 20, title = name }
--- In ns: in whole us, a million calls of 900 ns would add up to 0.
-local all = perfev.stats { unit = "ns" }
-local calls = perfev.span { start = true, stop = true, by = "tid", into = took }
-local twins = perfev.span { start = true, stop = true, by = "tid", into = all }
-perfev.event { ("%sprobe:%s"):format(kind, name), sample = { calls.start, twins.start } }
-perfev.event { ("%sretprobe:%s"):format(kind, name), sample = { calls.stop, twins.stop } }
+local all = perfev.stats { unit = "ns" } -- in whole us, a million calls of 900 ns would add up to 0
 
-perfev.done(function()
-  took:print()
-  if tool.output_format() ~= "text" then return end
+local function print_sums()
   local row, per = all:rows()[1], perfev.units.duration("1" .. opt.unit)
+  all:clear()
   if not row then return end
   local ns = row.value
   print(("avg = %d %s, total: %d %s, count: %d"):format(ns.sum // ns.count // per, opt.unit, ns.sum // per, opt.unit,
     ns.count))
-end)
+end
+
+local report = tool.latency("funclatency", opt, { title = name, footer = print_sums,
+  per = { comm = "comm", pid = "pid", tid = "tid", cgroup = "cgroup" } })
+local calls = report:span { start = true, stop = true, by = "tid" }
+local twins = perfev.span { start = true, stop = true, by = "tid", into = all, least = opt.least .. "ns" }
+perfev.event { ("%sprobe:%s"):format(kind, name), sample = { calls.start, twins.start } }
+perfev.event { ("%sretprobe:%s"):format(kind, name), sample = { calls.stop, twins.stop } }

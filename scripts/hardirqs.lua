@@ -5,21 +5,18 @@
 local perfev = require "perfev"
 local tool = require "perfev.tool"
 
-perfev.args {
+local opt = perfev.args {
   summary = "show how long interrupt handlers take, by name",
+  tool.options.per, tool.options.least, tool.options.interval, tool.options.latency_format,
   epilog = [[
-A handler is named by its driver, as in /proc/interrupts. Timers and other
-vectors of the CPU itself have no handler. "perfl -a latency irq" draws the
-times as a histogram.]],
+The only KEY is cpu. A handler is named by its driver, as in /proc/interrupts.
+Timers and other vectors of the CPU itself have no handler. "perfl -a latency
+irq" draws the times as a histogram.]],
 }
 
 tool.require_all_tasks("hardirqs", "a handler runs in whatever task is on the CPU", true)
 
-local took = perfev.quantile { by = { "args.irq", "start.args.name" }, unit = "ns" }
-perfev.span { start = "irq:irq_handler_entry", stop = "irq:irq_handler_exit", by = { "cpu", "args.irq" }, into = took }
-
-perfev.done(function()
-  tool.print_durations(took, "handler", function(row)
-    return ("%d:%s"):format(row["args.irq"], row["start.args.name"])
-  end)
-end)
+local report = tool.latency("hardirqs", opt, { title = "interrupt handlers", by = { "args.irq", "start.args.name" },
+  per = { cpu = "cpu" }, column = "handler",
+  name = function(row) return ("%d:%s"):format(row["args.irq"], row["start.args.name"]) end })
+report:span { start = "irq:irq_handler_entry", stop = "irq:irq_handler_exit", by = { "cpu", "args.irq" } }

@@ -24,11 +24,11 @@ local opt = perfev.args {
   { "stop", metavar = "STOP", required = false, help = "the second event" },
   { "--by", metavar = "FIELDS", help = "fields that are equal in both, as in cpu,args.irq (default: tid)" },
   { "--per", metavar = "FIELD", help = "print one for each value of this field of STOP, as in comm" },
-  { "-f --format", choices = { "text", "csv", "svg", "html" }, default = "text", metavar = "FORMAT",
-    help = "text, csv; svg, html: a heat map, time by latency" },
+  { "-f --format", choices = { "text", "csv", "json", "prom", "svg", "html" }, default = "text", metavar = "FORMAT",
+    help = "text, csv, json; prom: for Prometheus; svg, html: a heat map, time by latency" },
   { "--slot", type = "duration", default = "10ms", metavar = "TIME", help = "the time of a column of the heat map" },
   { "--histogram", help = "svg, html: draw a histogram instead of a heat map" },
-  tool.options.title,
+  tool.options.least, tool.options.interval, tool.options.title,
   epilog = [[
 runqueue: from the wakeup to the CPU, without the waits of preempted tasks.
 block: the time of a request in the device. Both require -a, and so do irq and
@@ -37,42 +37,23 @@ softirq. Events without a partner are counted below the result.]],
 
 local function refuse(why) tool.refuse("latency", why) end
 
-local function field(flag, name)
-  local kind, why = tool.field_kind((name:gsub("^start%.", "")))
-  return kind and name or refuse(("%s: %s"):format(flag, why))
-end
-
-local function words(text)
-  local list = {}
-  for word in text:gmatch "[^,%s]+" do list[#list + 1] = field("--by", word) end
-  return list[1] and list or refuse "--by: a field at least, as in tid"
-end
-
 local known = pairs_by_name[opt.start]
 for _, pair in pairs(opt.by and {} or pairs_by_name) do -- the two events of a known pair: join them as the pair does
   if pair[1] == opt.start and pair[2] == opt.stop then known, opt.stop = pair, nil end
 end
 if not opt.stop and not known then
-  refuse(("'%s' is not one of %s\n  try: latency START STOP, with two events"):format(perfev.escape(opt.start),
-    NAMES))
+  local word = perfev.escape(opt.start)
+  refuse(("'%s' is not one of %s\n  try: latency START STOP, with two events"):format(word, NAMES))
 end
-local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by or "tid") } or known
+local pair = opt.stop and { opt.start, opt.stop, by = tool.field_list("latency", "--by", opt.by or "tid") } or known
 if pair == pairs_by_name.runqueue then tool.require_all_cpus "latency" end
-local is_drawn = opt.format == "svg" or opt.format == "html"
-local is_heat = is_drawn and not opt.histogram
+local is_heat = (opt.format == "svg" or opt.format == "html") and not opt.histogram
 if is_heat and opt.slot == 0 then refuse "--slot: more than 0" end
 
-if opt.per then field("--per", opt.per) end
-local took = perfev.hist {
-  by = { is_heat and "time" or opt.per, is_heat and opt.per or nil }, slot = is_heat and opt.slot / 1e9 or nil,
-  unit = "ns", max_keys = 1 << 20, title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
-}
-local span = perfev.span { start = true, stop = true, cancel = (pair.cancel_by or pair.is_of_task) and true,
+local report = tool.latency("latency", opt, { title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
+  by = { is_heat and "time" or nil }, slot = is_heat and opt.slot .. "ns" or nil })
+local span = report:span { start = true, stop = true, cancel = (pair.cancel_by or pair.is_of_task) and true,
   by = pair.by, start_by = pair.start_by, stop_by = pair.stop_by, cancel_by = pair.cancel_by,
-  stop_where = pair.stop_where, into = took }
+  stop_where = pair.stop_where }
 perfev.event { pair[1], sample = span.start, exit = pair.is_of_task and span.cancel or nil }
 perfev.event { pair[2], sample = { span.stop, pair.cancel_by and span.cancel or nil } }
-
-perfev.done(function()
-  if is_drawn then io.write(took[opt.format](took)) else took:print(opt.format) end
-end)

@@ -7,8 +7,7 @@ local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long runnable tasks wait for a CPU",
-  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "print a histogram for each comm or tid" },
-  tool.options.unit,
+  tool.options.per, tool.options.least, tool.options.interval, tool.options.unit, tool.options.latency_format,
   epilog = [[
 A wait is from the wakeup, start or preemption of a task until it runs. The idle
 task does not count. The script watches the machine. With -p, -t, --uid, --comm
@@ -17,39 +16,39 @@ or a command it counts only those tasks and their children.]],
 
 local is_chosen = tool.choose_tasks("runqlat", "the waker of a task is another task, on any CPU")
 
-local columns = { comm = "args.next_comm", tid = "args.next_pid" }
-local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
-local took = perfev.hist(spec)
+-- A switch ends one kind of wait or the other, so a missing partner in one of them is not a loss.
+local report = tool.latency("runqlat", opt, { title = "run queue latency", has_remarks = false,
+  per = { comm = "args.next_comm", tid = "args.next_pid", pid = "pid", cgroup = "cgroup" } })
 
 -- prev_state of a preempted task: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
 local RUNNING, PREEMPTED = 0, 0x100
 
 local function count_all()
-  local all, not_idle = perfev.hist(spec), { "args.next_pid", "!=", 0 }
+  local not_idle = { "args.next_pid", "!=", 0 }
   -- A wakeup may find its task still on a CPU: then the task does not wait and continues (ttwu_runnable()).
-  local woken = perfev.span { start = tool.WAKEUPS, stop = true, cancel = true,
-    start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
-  local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
+  local woken = report:span { start = tool.WAKEUPS, stop = true, cancel = true,
+    start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle }
+  local preempted = report:span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
     start_where = { "and", { "args.prev_state", "in", { RUNNING, PREEMPTED } }, { "args.prev_pid", "!=", 0 } },
-    stop_where = not_idle, into = took }
+    stop_where = not_idle }
   perfev.event { "sched:sched_switch", sample = { woken.stop, woken.cancel, preempted.stop, preempted.start } }
-  -- A switch ends one kind of wait or the other, so a missing partner in one of them is not a loss.
-  perfev.done(function() all:merge(took):print() end)
 end
 
+local function counts(tid, comm) return tid ~= 0 and (not is_chosen or is_chosen(tid, comm)) end
+
 local function count_chosen()
-  local since, add = {}, tool.duration_adder(took, opt)
+  local since = {}
   perfev.event { tool.WAKEUPS, fields = { "time", "args.pid", "args.comm" }, sample = function(time, tid, comm)
-    if is_chosen(tid, comm) then since[tid] = time end
+    if counts(tid, comm) then since[tid] = time end
   end }
   perfev.event { "sched:sched_switch",
     fields = { "time", "args.prev_pid", "args.prev_comm", "args.prev_state", "args.next_pid", "args.next_comm" },
     sample = function(time, prev, name, state, tid, comm)
-      if since[tid] then add(time - since[tid], comm, tid) end
+      if since[tid] then report:add(time - since[tid], tid, comm) end
       since[tid] = nil
-      since[prev] = (state == RUNNING or state == PREEMPTED) and is_chosen(prev, name) and time or nil
+      since[prev] = (state == RUNNING or state == PREEMPTED) and counts(prev, name) and time or nil
     end }
-  perfev.done(function() took:print() end)
 end
 
-if is_chosen then count_chosen() else count_all() end
+-- The record of a switch is of the task that leaves, so it lacks the process and the cgroup of the next one.
+if is_chosen or opt.per == "pid" or opt.per == "cgroup" then count_chosen() else count_all() end

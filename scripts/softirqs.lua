@@ -1,29 +1,26 @@
 -- softirqs: shows how long soft interrupts take, by kind, sorted by total time.
 -- perfl -a -d 5s softirqs
--- perfl -a softirqs --per-cpu make
+-- perfl -a softirqs --per cpu make
 
 local perfev = require "perfev"
 local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long soft interrupts take, by kind",
-  { "--per-cpu", help = "print a row for each CPU and kind" },
+  { "--per-cpu", help = "as --per cpu" },
+  tool.options.per, tool.options.least, tool.options.interval, tool.options.latency_format,
   epilog = [[
-Times include interrupts that came in between. "perfl -a latency softirq" draws
-them as a histogram.]],
+The only KEY is cpu. Times include interrupts that came in between.
+"perfl -a latency softirq" draws them as a histogram.]],
 }
 
 tool.require_all_tasks("softirqs", "a soft interrupt runs in whatever task is on the CPU", true)
 
 -- include/linux/interrupt.h, from HI_SOFTIRQ = 0
 local kinds = { [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU" }
+local function kind_of(vec) return kinds[vec] or tostring(vec) end
 
-local took = perfev.quantile { by = { "args.vec", opt.per_cpu and "cpu" or nil }, unit = "ns" }
-perfev.span { start = "irq:softirq_entry", stop = "irq:softirq_exit", by = { "cpu", "args.vec" }, into = took }
-
-perfev.done(function()
-  tool.print_durations(took, "softirq", function(row)
-    local kind = kinds[row["args.vec"]] or tostring(row["args.vec"])
-    return opt.per_cpu and ("%s/%d"):format(kind, row.cpu) or kind
-  end)
-end)
+opt.per = opt.per or opt.per_cpu and "cpu" or nil
+local report = tool.latency("softirqs", opt, { title = "soft interrupts", by = { "args.vec" }, per = { cpu = "cpu" },
+  names = { ["args.vec"] = kind_of }, column = "softirq", name = function(row) return kind_of(row["args.vec"]) end })
+report:span { start = "irq:softirq_entry", stop = "irq:softirq_exit", by = { "cpu", "args.vec" } }

@@ -374,8 +374,8 @@ describe("a script", function()
   end)
 
   it("that prints JSON by an option of its own does so by perfl's, too", function()
-    for _, words in ipairs { { "-j", "stat" }, { "stat", "-j" } } do
-      local r = run { run.perfl, "-q", "--sim", "vm", "-a", words[1], words[2], "-e", "cs" }
+    for _, pair in ipairs { { "-j", "stat" }, { "stat", "-j" } } do
+      local r = run { run.perfl, "-q", "--sim", "vm", "-a", pair[1], pair[2], "-e", "cs" }
       assert.same({ 0, "" }, { r.code, r.err })
       assert.matches('^{"counter%-value" : ', r.out)
     end

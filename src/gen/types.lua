@@ -224,7 +224,7 @@ tool.choose_tasks(who: string, why: string, some_cpus: boolean?): perfev.IsChose
 tool.sampled_event(name: string): string
 tool.replaced_clock(who: string, ev: perfev.Event, command: string?): string?
 tool.with_stacks(who: string, opt: table, spec: perfev.EventSpec): perfev.EventSpec
-tool.field_kind(name: string): string?, string?
+tool.field_list(who: string, flag: string, text: string): string[]
 tool.signal_name(number: integer): string?
 tool.disk_name(dev: integer): string
 tool.container_name(path: string): string, string, string?
@@ -243,6 +243,8 @@ tool.count_cache_uses(): function
 tool.table_printer(columns: table[]): function, function
 tool.print_durations(took: perfev.Aggregator, column: string, name: function, top: integer?)
 tool.duration_adder(hist: perfev.Aggregator, opt: table): perfev.AddDuration
+tool.print_durations(took: any, column: string, name: function, top: integer?, more: table?)
+tool.latency(who: string, opt: table, spec: table): table
 tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?
 tool.print_path_calls(opt: table)
 tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
@@ -384,7 +386,6 @@ local aliases = [[
 ---@alias perfev.SpanSource string|perfev.EventSpec|true
 ---@alias perfev.Payload table<string, any>
 ---@alias perfev.IsChosen fun(tid: integer, comm: string): boolean
----@alias perfev.AddDuration fun(ns: integer, comm: string?, tid: integer?)
 
 ---@class perfev.SpanEnd
 ---@class perfev.Sampler

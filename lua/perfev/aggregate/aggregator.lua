@@ -9,6 +9,7 @@ local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local option_tables = require "perfev.option_tables.aggregator"
+local plain_copy = require "perfev.base.plain_copy"
 local show_value = require "perfev.base.show_value"
 local conditions = lazy "perfev.aggregate.condition"
 
@@ -93,6 +94,18 @@ local function refused_word(kind, spec, types)
   end
 end
 
+-- Returns a copy of the option `names`; nil and why it is refused.
+local function checked_names(spec)
+  if not spec.names then return nil end
+  local names = plain_copy(spec.names)
+  for column, f in next, names do
+    if type(f) ~= "function" or not has_column(spec.by or {}, { [column] = true }) then
+      return nil, ("names: %s: a function for a column of 'by' expected"):format(show_value(column))
+    end
+  end
+  return names
+end
+
 local made = setmetatable({}, { __mode = "v" }) -- all aggregators, in the order of their construction
 local nr_made = 0
 local was_read = setmetatable({}, { __mode = "k" })
@@ -102,8 +115,8 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec `by` (a name or a list of names: the columns of its keys), `value` (the field to aggregate),
 --   `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (the
---   length of the time slots in a column `time`), `skip` (patterns of functions that are not a `caller`); for hist:
---   `low`, `high`, `step`; for top: `rows` (for print, 10)
+--   length of the time slots in a column `time`), `skip` (patterns of functions that are not a `caller`), `names` (column
+--   -> function(key) -> its text); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
 -- @treturn[1] aggregator
 -- @treturn[2] nil
 -- @treturn[2] string  the reason
@@ -127,6 +140,8 @@ function M.make(kind, spec)
   if is_linear and not (spec.low and spec.high and spec.step) then
     return nil, "low, high and step go together; without them it is by powers of two"
   end
+  local names, wrong = checked_names(spec)
+  if wrong then return nil, wrong end
   local condition, program
   if spec.where ~= nil then
     condition, program = conditions.compile(spec.where)
@@ -136,7 +151,7 @@ function M.make(kind, spec)
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
     slot = slot, slot_ns = spec.slot, low = spec.low, high = spec.high, step = spec.step,
-    addresses = spec.addresses, skip = spec.skip,
+    addresses = spec.addresses, skip = spec.skip, names = names,
     rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then return nil, one end
@@ -364,8 +379,16 @@ local function seconds_text(ns, slot_ns)
   return text:sub(1, digits > 0 and digits - 10 or -11)
 end
 
+-- A key in the column `name` as a value for programs: its text if the column has names, a stack folded.
+local function key_value(spec, name, key)
+  local text_of = spec.names and spec.names[name]
+  if text_of then return tostring(text_of(key)) end
+  return type(key) == "userdata" and key:folded() or key
+end
+
 -- The text of a key in the column `name`.
 local function key_text(self, spec, name, key)
+  if spec.names and spec.names[name] then return escape(key_value(spec, name, key)) end
   if math.type(key) == "integer" then
     if name == "time" and spec.slot_ns then return seconds_text(key, spec.slot_ns) end
     local bytes = hex_bytes(self, name)
@@ -574,7 +597,7 @@ for _, format in ipairs { "svg", "html" } do
 end
 
 local function csv_cell(value)
-  local text = type(value) == "userdata" and value:folded() or tostring(value)
+  local text = tostring(value)
   return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
 end
 
@@ -586,7 +609,9 @@ local function print_csv(self, spec, cells)
   table.move(parts, 1, #parts, #names + 1, names)
   local function line(cell, value)
     local words = {}
-    for i = 1, #spec.by do words[i] = csv_cell(cell[i]) end
+    for i, name in ipairs(spec.by) do
+      words[i] = csv_cell(cell.is_other and cell[i] or key_value(spec, name, cell[i]))
+    end
     for _, part in ipairs(parts) do
       local word = value
       if type(value) == "table" then word = value[part] end
@@ -598,7 +623,7 @@ local function print_csv(self, spec, cells)
   print(table.concat(names, ","))
   local other = self:other()
   if other ~= nil then
-    local cell = { value = other }
+    local cell = { value = other, is_other = true }
     for i = 1, #spec.by do cell[i] = i == 1 and "(other)" or "" end
     cells[#cells + 1] = cell
   end
@@ -607,20 +632,17 @@ local function print_csv(self, spec, cells)
   end
 end
 
-local function json_value(value)
-  return type(value) == "userdata" and value:folded() or value
-end
-
 -- A line for each key, as in rows(); then (other), and the remarks.
-local function print_json(self, spec, cells)
+local function print_json(self, spec, cells, more)
   local json = require "perfev.base.json"
   local function line(row)
     row.title, row.unit = spec.title, spec.unit
+    for name, value in pairs(more or {}) do row[name] = value end
     print(json.encode(row))
   end
   for _, cell in ipairs(cells) do
     local row = { value = cell.value }
-    for i, name in ipairs(spec.by) do row[name] = json_value(cell[i]) end
+    for i, name in ipairs(spec.by) do row[name] = key_value(spec, name, cell[i]) end
     line(row)
   end
   local other = self:other()
@@ -628,18 +650,56 @@ local function print_json(self, spec, cells)
   for _, remark in ipairs(self:remarks()) do line { remark = remark } end
 end
 
-local forms = { text = print_text, csv = print_csv, json = print_json }
+local function print_prometheus(self, spec, cells)
+  if spec.kind ~= "hist" and spec.kind ~= "linear" then
+    error(("print: prom is for perfev.hist, not perfev.%s"):format(spec.word), 4)
+  end
+  local rows = {}
+  for i, cell in ipairs(cells) do
+    rows[i] = { value = cell.value }
+    for k, name in ipairs(spec.by) do rows[i][k] = key_value(spec, name, cell[k]) end
+  end
+  local other = self:other()
+  if other then
+    rows[#rows + 1] = { value = other }
+    for k in ipairs(spec.by) do rows[#rows][k] = "(other)" end
+  end
+  for _, line in ipairs(require "perfev.aggregate.prometheus"(spec, rows, self:remarks())) do print(line) end
+end
+
+local forms = { text = print_text, csv = print_csv, json = print_json, prom = print_prometheus }
 
 --- The default form of print; perfl -j sets it to "json".
 M.default_form = "text"
 
---- Prints a table, or histograms.
--- @tparam[opt] string how  "text", "csv" or "json" (default: M.default_form)
-function methods:print(how)
-  local form = forms[how or M.default_form]
-  if not form then error(("print: '%s' is not an output form (text, csv, json)"):format(tostring(how)), 2) end
+--- Prints a table, or histograms, as a:print() does.
+-- @tparam table more  members of each JSON object
+function M.print(self, how, more)
   was_read[self] = true
-  form(self, own_spec(self), sorted_cells(self))
+  forms[how](self, own_spec(self), sorted_cells(self), more)
+end
+
+--- Prints a table, or histograms.
+-- @tparam[opt] string how  "text", "csv", "json" or "prom" (default: M.default_form)
+function methods:print(how)
+  how = how or M.default_form
+  if not forms[how] then
+    error(("print: '%s' is not an output form (text, csv, json, prom)"):format(tostring(how)), 2)
+  end
+  M.print(self, how)
+end
+
+--- All aggregators of the script, in the order of their construction.
+function M.all()
+  local list = {}
+  for i = 1, nr_made do list[#list + 1] = made[i] end
+  return list
+end
+
+--- Returns the names of the parts of a value: { "count", "sum", … }; { "value" } for a single number.
+function M.value_names(spec)
+  if spec.kind == "hist" then return { "low", "high", "count" } end
+  return table.move(columns_of[spec.kind] or { "value" }, 1, 9, 1, {})
 end
 
 -- Methods in C check their userdata themselves. getmetatable() returns false for an aggregator.

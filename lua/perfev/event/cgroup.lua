@@ -1,4 +1,5 @@
---- Finds the directory of a cgroup by its path, in the hierarchy that perf events use.
+--- Finds the directory of a cgroup by its path, and the path by the cgroup's id or a task, in the hierarchy that perf
+-- events use.
 -- That is cgroup v1's perf_event if it is mounted, else cgroup2, where perf_event is built in. The kernel enables
 -- only one at a time (Documentation/admin-guide/cgroup-v2.rst, perf_event).
 
@@ -95,6 +96,34 @@ function M.find(path)
   local near = suggest(root, below)
   return fail(path, ("no such cgroup below %s%s"):format(root, check.meant(near)),
     near or "ls " .. root, code == E.EACCES and code or E.ENOENT)
+end
+
+-- Adds the paths of the cgroups below a directory, by id: the inode of the directory (cgroup_id(), include/linux/
+-- cgroup.h, on a machine of 64 bits).
+local function add_paths(paths, dir, below)
+  local names, status = core.list(dir), core.stat(dir)
+  if not names or not status then return end -- a file, or gone
+  paths[status.ino] = below == "" and "/" or below
+  for _, name in ipairs(names) do add_paths(paths, dir .. "/" .. name, below .. "/" .. name) end
+end
+
+--- Returns the paths of all cgroups that there are, by their ids, as samples have them.
+function M.paths()
+  local _, used = M.mounts()
+  local paths = {}
+  if used then add_paths(paths, used.path, "") end
+  return paths
+end
+
+--- Returns the path of a task's cgroup, or nil.
+function M.of_task(tid)
+  local text = core.slurp(("/proc/%d/cgroup"):format(tid)) or ""
+  local v1, v2
+  for controllers, path in text:gmatch "%d+:([^:\n]*):([^\n]*)" do
+    if controllers == "" then v2 = path end
+    if (",%s,"):format(controllers):find(",perf_event,", 1, true) then v1 = path end
+  end
+  return v1 or v2
 end
 
 return M

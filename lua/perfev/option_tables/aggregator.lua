@@ -10,7 +10,7 @@ end
 
 M.count = {
   by = "columns", where = "*", unit = "string", title = "string", max_keys = "integer 1..2^28", slot = "duration",
-  addresses = "boolean", skip = "patterns",
+  addresses = "boolean", skip = "patterns", names = { "table", "a table of functions by column" },
 }
 M.top = with(M.count, { rows = "integer > 0" })
 M.sum = with(M.count, { value = "string" })

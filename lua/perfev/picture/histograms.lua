@@ -10,11 +10,12 @@ local PANELS = 8
 
 local function fail(level, ...) error(string.format(...), level + 1) end
 
--- Returns the name of a row's panel: its key without the time, as text.
-local function name_of(by, row)
+-- Returns the name of a row's panel: its key without the time, as text. `names`: as of the aggregator.
+local function name_of(by, row, names)
   local words = {}
-  for i, name in ipairs(by) do
+  for i, name in ipairs(row.name and {} or by) do
     local key = row[name]
+    if names and names[name] then key = names[name](key) end
     words[i] = escape(type(key) == "userdata" and key:folded() or tostring(key))
   end
   return row.name or table.concat(words, ", ")
@@ -31,10 +32,10 @@ end
 local function key_of(bucket) return ("%s %s"):format(bucket.low, bucket.high) end
 
 -- Groups rows into panels by name, ordered by count.
-local function panels_of(rows, by)
+local function panels_of(rows, by, names)
   local of, list = {}, {}
   for _, row in ipairs(rows) do
-    local name = name_of(by, row)
+    local name = name_of(by, row, names)
     local panel = of[name]
     if not panel then
       panel = { name = name, count = 0, rows = {} }
@@ -103,7 +104,7 @@ return function(agg, opts, format, slot, level)
   elseif other then
     rows[#rows + 1] = { value = other, name = "(other)" }
   end
-  local series = at_most(panels_of(rows, by), opts.panels or PANELS)
+  local series = at_most(panels_of(rows, by, spec.names), opts.panels or PANELS)
   for _, panel in ipairs(series) do
     if slot then panel.cells = cells(panel.rows, spec.step) else panel.buckets = buckets(panel.rows) end
     if #by == 0 then panel.name = nil end

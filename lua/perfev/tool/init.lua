@@ -9,7 +9,6 @@ local options = require "perfev.base.options"
 local agg = lazy "perfev.aggregate.aggregator"
 local pidns = lazy "perfev.event.pid_namespace"
 local session = require "perfev.live.session"
-local units = require "perfev.base.parse_units"
 
 local annotation = lazy "perfev.tool.annotation"
 local chosen_tasks = lazy "perfev.tool.chosen_tasks"
@@ -35,6 +34,11 @@ M.options = {
       .. "dwarf[,BYTES], unwinding; lbr, the CPU's branch records" },
   least = { "--least", type = "duration", default = 0, metavar = "TIME",
     help = "count only waits of at least this time" },
+  per = { "--per", metavar = "KEY", help = "print one for each KEY: comm, pid, tid, cgroup, ..." },
+  interval = { "--interval", type = "duration", metavar = "TIME",
+    help = "print each TIME what was measured in it, as in 1s" },
+  latency_format = { "-f --format", choices = { "text", "html", "json", "prom" }, default = "text", metavar = "FORMAT",
+    help = "text; html: a page with histograms; json, as -j; prom: for Prometheus" },
   user = { "--user", help = "show only user frames" },
   kernel = { "--kernel", help = "show only kernel frames" },
   unit = { "--unit", choices = { "ns", "us", "ms", "s" }, default = "us", metavar = "UNIT", help = "ns, us, ms or s" },
@@ -156,8 +160,18 @@ function M.with_stacks(who, opt, spec)
   return spec
 end
 
---- Returns the kind of a field of records: "number", "string", "boolean", "stack" or "payload"; or nil, message.
-function M.field_kind(name) return core.value_kind(name) end
+--- Returns the fields of records in a text, as in "cpu,start.args.irq", as a list. Refuses an unknown one.
+-- @tparam string who
+-- @tparam string flag  the option with the text
+function M.field_list(who, flag, text)
+  local list = {}
+  for word in text:gmatch "[^,%s]+" do
+    local kind, why = core.value_kind((word:gsub("^start%.", "")))
+    if not kind then M.refuse(who, ("%s: %s"):format(flag, why)) end
+    list[#list + 1] = word
+  end
+  return list[1] and list or M.refuse(who, flag .. ": a field at least, as in tid")
+end
 
 --- Returns "SIGKILL" for 9; nil for an unknown number.
 function M.signal_name(number) return flag_names.signal(number) end
@@ -271,8 +285,9 @@ function M.print_histogram(title, unit, value) agg.print_histogram(title, unit, 
 -- @tparam string column  what a key is, as in "call"
 -- @tparam function name  f(row) -> string, of a row of took:rows()
 -- @tparam[opt] integer top  print only this number of rows
-function M.print_durations(took, column, name, top)
-  local rows, is_json = took:rows(), M.output_format() == "json"
+-- @tparam[opt] table more   further members of each JSON object
+function M.print_durations(took, column, name, top, more)
+  local rows, is_json = took:rows(), more ~= nil or M.output_format() == "json"
   table.sort(rows, function(a, b)
     if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
     return name(a) < name(b)
@@ -285,21 +300,22 @@ function M.print_durations(took, column, name, top)
   if not is_json then show(column:upper(), "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)") end
   for i = 1, math.min(top or #rows, #rows) do
     local v, key = rows[i].value, name(rows[i])
-    if is_json then print(json.encode { [column] = key, unit = "ns", value = v })
+    if is_json then
+      local object = { [column] = key, unit = "ns", value = v }
+      for member, value in pairs(more or {}) do object[member] = value end
+      print(json.encode(object))
     else show(escape(key), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max)) end
   end
   if top and top < #rows and not is_json then print(("(%d others)"):format(#rows - top)) end
 end
 
---- Returns a function that adds durations of tasks to a histogram.
--- @tparam table hist  perfev.hist
--- @tparam table opt   `unit` ("us"), `per` ("comm", "tid" or nil)
--- @treturn function   f(ns, comm, tid)
-function M.duration_adder(hist, opt)
-  local unit = units.duration("1" .. opt.unit)
-  return function(ns, comm, tid)
-    if opt.per then hist:add(ns // unit, opt.per == "comm" and comm or tid) else hist:add(ns // unit) end
-  end
+--- Makes a report of durations, which prints itself: a histogram by key, or a table.
+-- @tparam string who
+-- @tparam table opt   values of `tool.options.per`, `least`, `interval`, `latency_format` and `unit`
+-- @tparam table spec  see doc/api/tool.md
+-- @treturn table      `into`, span(), add()
+function M.latency(who, opt, spec)
+  return require("perfev.tool.latency").new(M, who, opt, spec)
 end
 
 --- Reads a profile from a file: a recording, folded stacks, or a packed aggregator.
