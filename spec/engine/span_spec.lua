@@ -88,6 +88,89 @@ describe("a span", function()
     assert.equal(0, span:unmatched().waiting)
   end)
 
+  -- Thread 1 moves from CPU 5 to 2 in 3 us, from 1 to 4 in 2 us; thread 2 stays on CPU 3.
+  local moves = { { "start", 1, 0, 5 }, { "stop", 1, 3000, 2 }, { "start", 1, 5000, 1 }, { "start", 2, 6000, 3 },
+    { "stop", 1, 7000, 4 }, { "stop", 2, 7500, 3 } }
+
+  -- The largest row of the values: { count, sum, min, max }.
+  local function values_of(opts, by)
+    local k, into = sim.new { cpus = "0" }, perfev.stats { by = by or {}, unit = "moves" }
+    return perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local spec = { by = "tid", into = into }
+      for _, name in ipairs(names) do spec[name] = { type = 1, config = 0, sample_period = 1, name = name } end
+      for key, value in pairs(opts) do spec[key] = value end
+      local span = s:span(spec)
+      assert(s:start())
+      for _, r in ipairs(moves) do
+        k:emit(k.events[r[1] == "start" and 1 or 2], "sample", { pid = r[2], tid = r[2], time = r[3], cpu = r[4],
+          ip = 1, period = 1 })
+      end
+      assert(s:dispatch())
+      local row = into:rows()[1]
+      return row and { row.value.count, row.value.sum, row.value.min, row.value.max }, span, into
+    end)
+  end
+
+  it("takes a field of one end, or the difference of two, as its value", function()
+    assert.same({ 3, 9, 2, 4 }, values_of { value = "cpu" })
+    assert.same({ 3, 9, 1, 5 }, values_of { value = "start.cpu" })
+    assert.same({ 3, 0, -3, 3 }, values_of { value = { "cpu", "-", "start.cpu" } })
+    assert.same({ 3, 6491, 1497, 2998 }, values_of { value = { "took", "-", "cpu" } })
+    assert.same({ 2, 0, -3, 3 }, values_of({ value = { "cpu", "-", "start.cpu" } }, { "start.tid", "pid" }))
+    assert.same({ 1, -3, -3, -3 }, values_of { value = { "cpu", "-", "start.cpu" }, least = "2500ns" })
+  end)
+
+  it("takes a function of fields of both ends as its value; nil does not count", function()
+    local seen = {}
+    local value, span, into = values_of { fields = { "took", "start.cpu", "cpu", "start.comm", "tid" },
+      value = function(took, before, after, comm, tid)
+        seen[#seen + 1] = ("%d %d %d %s"):format(took, before, after, math.type(comm) or type(comm))
+        if tid == 1 then return took + after - before end
+      end }
+    assert.same({ 2, 5000, 2003, 2997 }, value)
+    assert.same({ "3000 5 2 string", "2000 1 4 string", "1500 3 3 string" }, seen)
+    assert.same({}, into:remarks())
+    assert.is_nil(span:unmatched().failed)
+  end)
+
+  it("counts pairs whose value is not an integer or raises an error", function()
+    local calls = 0
+    local value, span, into = values_of { fields = { "tid" }, value = function(tid)
+      calls = calls + 1
+      if tid == 2 then return "two" end
+      if calls == 1 then error("no\27value", 0) end
+      return 7
+    end }
+    assert.same({ 1, 7, 7, 7 }, value)
+    assert.same({ 1, 1 }, { span:unmatched().valueless, span:unmatched().failed })
+    assert.same({ "1 pair whose value is not an integer: not counted", "1 pair for which value failed: no\\x1bvalue" },
+      into:remarks())
+  end)
+
+  it("refuses values that no pair can have", function()
+    local s <close> = perfev.session {}
+    local function f() end
+    for _, case in ipairs {
+      { { value = "comm" }, "value: comm is not a number" },
+      { { value = { "cpu", "+", "start.cpu" } }, "a field, a difference of two, or a function expected" },
+      { { value = {} }, "a field, a difference of two, or a function expected" },
+      { { value = { 1, "-", 2 } }, "a field, a difference of two, or a function expected" },
+      { { value = "via.cpu" }, "value: via.cpu, but the span has no 'via'" },
+      { { value = f }, 'try: fields = { "start.args.NAME"' },
+      { { fields = { "cpu" } }, "fields: they are the arguments of a function" },
+      { { fields = { "a", "b", "c", "d", "e", "f", "g", "h", "i" }, value = f }, "fields: at most 8" },
+      { { value = "cpo" }, "no record has a field 'cpo'" },
+      { { value = 3 }, "value must be a field" },
+    } do
+      local spec = { start = "cpu-clock", stop = "cpu-clock", by = "tid", into = perfev.sum {} }
+      for name, value in pairs(case[1]) do spec[name] = value end
+      local ok, why = pcall(s.span, s, spec)
+      assert.is_false(ok)
+      assert.truthy(why:find(case[2], 1, true), why)
+    end
+  end)
+
   it("refuses ends that cannot be joined", function()
     local s <close> = perfev.session {}
     local into = perfev.hist {}

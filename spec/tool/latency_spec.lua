@@ -189,7 +189,7 @@ perfev_system_call_latency_seconds_bucket{start_args_id="write",le="+Inf"} 1
 perfev_system_call_latency_seconds_sum{start_args_id="write"} 0.0001
 ]], 1, true))
     assert.truthy(output_of("softirqs", "-f", "prom"):find('_sum{vec="NET_RX"} 0.000007', 1, true))
-    for _, case in ipairs { { "hardirqs", "36, disk" }, { "syslat", "write" }, { "softirqs", "NET_RX" }, 
+    for _, case in ipairs { { "hardirqs", "36, disk" }, { "syslat", "write" }, { "softirqs", "NET_RX" },
       { "runqlat", "run queue latency" }, { "funclatency", "vfs_read" } } do
       local html = output_of(case[1], "-f", "html", case[1] == "funclatency" and "vfs_read" or nil)
       assert.matches("^<!DOCTYPE html>", html)
@@ -198,7 +198,8 @@ perfev_system_call_latency_seconds_sum{start_args_id="write"} 0.0001
   end)
 
   it("json is the same as perfl -j", function()
-    for _, words in ipairs { { "runqlat" }, { "cpudist" }, { "biolatency" }, { "syslat" }, { "latency", "syscalls" } } do
+    for _, words in ipairs { { "runqlat" }, { "cpudist" }, { "biolatency" }, { "syslat" },
+      { "latency", "syscalls" } } do
       local name, word = table.unpack(words)
       assert.equal(output_of("-j", name, word), output_of(name, "-f", "json", word))
     end

@@ -7,6 +7,7 @@ local aggregator = require "perfev.aggregate.aggregator"
 local check = require "perfev.base.check"
 local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
+local escape = require "perfev.base.escape"
 local duration = require "perfev.base.parse_units".duration
 local option_tables = require "perfev.option_tables.span"
 local conditions = require "perfev.aggregate.condition"
@@ -18,6 +19,8 @@ Span.__index = Span
 -- In the order of src/lua/aggregate/laggregator.h's enum l_span_end.
 local ENDS = { "start", "via", "stop", "cancel" }
 local STOP = 3
+local TOOK = #ENDS -- in place of an end's index: the duration
+local MOST_FIELDS = 8 -- L_SPAN_VALUES, src/lua/aggregate/lspan.h
 
 local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
@@ -64,7 +67,7 @@ local function new_end(name, by, spec, into, level)
                            slot_ns = name == "stop" and into.slot and duration(into.slot) or nil }
 end
 
-local function check_into(into, level)
+local function check_into(into, has_value, level)
   if not into then fail(level, "span: no aggregator takes the times\n  try: into = perfev.hist {}") end
   local spec = into:spec()
   if spec.kind == "count" or spec.kind == "top" then
@@ -73,22 +76,53 @@ local function check_into(into, level)
   if spec.value and spec.value ~= "took" then
     fail(level, "span: into: its value is how long it took, not %s", spec.value)
   end
-  if spec.unit and not units[spec.unit] then
+  if spec.unit and not units[spec.unit] and not has_value then
     fail(level, "span: into: unit is ns, us, ms or s, not '%s'", spec.unit)
   end
   return spec
 end
 
--- The columns of `into` that each end supplies after its key, and for each column of `into` the index of its end.
-local function columns_of(into)
-  local own, from = { {}, {}, {}, {} }, {}
-  for i, name in ipairs(into.by) do
+-- The columns that each end supplies after its key: those of `into`, then the fields of the value; and for each column
+-- and each field the index of its end.
+local function columns_of(into, fields)
+  local own, from, value = { {}, {}, {}, {} }, {}, {}
+  local function add(name)
     local side, rest = name:match "^(%a+)%.(.+)$"
     local nr = side == "start" and 1 or side == "via" and 2 or STOP
-    from[i] = nr - 1
     table.insert(own[nr], nr == STOP and name or rest)
+    return nr - 1
   end
-  return own, from
+  for i, name in ipairs(into.by) do from[i] = add(name) end
+  for i, name in ipairs(fields) do value[i] = name == "took" and TOOK or add(name) end
+  return own, from, value
+end
+
+-- Returns the fields of the value and the function of them; no fields: the value is the duration.
+local function value_of(spec, level)
+  local value, fields = spec.value, spec.fields
+  if type(value) == "function" then
+    if not fields then
+      fail(level, "span: value: a function of fields, and there are none\n"
+        .. "  try: fields = { \"start.args.NAME\", \"args.NAME\" }")
+    end
+    if #fields > MOST_FIELDS then fail(level, "span: fields: at most %d", MOST_FIELDS) end
+    return fields, value
+  end
+  if fields then fail(level, "span: fields: they are the arguments of a function\n  try: value = function(...) end") end
+  if value == nil then return {} end
+  fields = type(value) == "string" and { value } or nil
+  if not fields and value[2] == "-" and #value == 3 then fields = { value[1], value[3] } end
+  for _, name in ipairs(fields or { false }) do
+    local bare = type(name) == "string" and name:gsub("^start%.", ""):gsub("^via%.", "")
+    local kind = bare and (bare == "took" and "number" or core.value_kind(bare))
+    if not fields or not bare then
+      fail(level, "span: value: a field, a difference of two, or a function expected\n"
+        .. "  try: value = { \"args.NAME\", \"-\", \"start.args.NAME\" }")
+    elseif kind and kind ~= "number" and kind ~= "payload" then
+      fail(level, "span: value: %s is not a number", name)
+    end
+  end
+  return fields
 end
 
 local function has_end(spec, name) return name == "start" or name == "stop" or spec[name] ~= nil end
@@ -112,13 +146,17 @@ end
 --   of any record type. `via`, `cancel`: the same for an event in between, and for one that ends the span uncounted.
 --   `by`, or `start_by` and so on: the fields whose values must be equal at all ends. `where`, or `start_where` and so
 --   on: conditions, as for an aggregator. `into`: an aggregator; its columns and its `where` are fields of the stop,
---   columns with the prefix "start." or "via." of those ends. `least`: shorter spans are left out. `max_waiting`
+--   columns with the prefix "start." or "via." of those ends. `least`: shorter spans are left out. `max_waiting`.
+--   `value`: instead of the duration a field, { FIELD, "-", FIELD }, or a function of `fields`
 -- @treturn span
 function M.new(session, spec, level)
   spec = check.take("span", spec, option_tables.span, level + 1)
-  local into = check_into(spec.into, level + 1)
-  local own, from = columns_of(into)
-  if #own[2] > 0 and spec.via == nil then fail(level, "span: into: via.%s, but the span has no 'via'", own[2][1]) end
+  local into = check_into(spec.into, spec.value ~= nil, level + 1)
+  local fields, f = value_of(spec, level + 1)
+  local own, from, value = columns_of(into, fields)
+  if #own[2] > 0 and spec.via == nil then
+    fail(level, "span: %s: via.%s, but the span has no 'via'", #fields > 0 and "value" or "into", own[2][1])
+  end
   local ends, nr_by = new_ends(spec, into, own, level + 1)
   local events = {}
   for i, name in ipairs(ENDS) do
@@ -126,7 +164,8 @@ function M.new(session, spec, level)
   end
   local most = spec.max_waiting or 65536
   local native = core.span(ends[1], ends[2], ends[3], ends[4], spec.into,
-    { nr_by = nr_by, most = most, unit = units[into.unit or "ns"], least = spec.least or 0, from = from })
+    { nr_by = nr_by, most = most, unit = units[into.unit or "ns"] or 1, least = spec.least or 0, from = from,
+      value = value, f = f })
   local self = setmetatable({ ends = {}, native = native, most = most }, Span)
   for i, name in ipairs(ENDS) do
     self[name] = ends[i]
@@ -143,10 +182,10 @@ end
 --- Starts and stops that found no partner.
 -- @treturn table `waiting`: starts now without a stop; `unstarted`: stops without a start; `restarted`: starts followed
 --   by another start of the same key; `dropped`: the oldest starts, removed because more than `max_waiting` were
---   waiting; if not zero also `bypassed`: pairs without a `via` between them, and `cancelled`: starts that `cancel`
---   ended
+--   waiting; if not zero also `bypassed`: pairs without a `via` between them, `cancelled`: starts that `cancel`
+--   ended, `valueless`: pairs whose value is not an integer, and `failed`: pairs for which `value` raised an error
 function Span:unmatched()
-  return core.span_counts(self.native)
+  return (core.span_counts(self.native))
 end
 
 local words = {
@@ -154,17 +193,25 @@ local words = {
   { "restarted", "start%s with another before the stop" },
   { "bypassed", "pair%s with no via between" },
   { "dropped", "start%s dropped for newer ones" },
+  { "valueless", "pair%s whose value is not an integer" },
 }
 
 --- The unmatched starts and stops as text lines, and the remarks of the ends.
 -- @treturn {string,...}
 function Span:remarks()
-  local counts, lines = self:unmatched(), {}
+  local counts, first_error = core.span_counts(self.native)
+  local lines = {}
   for _, word in ipairs(words) do
     local n = counts[word[1]]
-    if n and n > 0 then lines[#lines + 1] = ("%d %s: not counted"):format(n, word[2]:format(n == 1 and "" or "s")) end
+    if n and n > 0 then
+      lines[#lines + 1] = ("%d %s: not counted%s"):format(n, word[2]:format(n == 1 and "" or "s"),
+        word[1] == "dropped" and (" (max_waiting is %d)"):format(self.most) or "")
+    end
   end
-  if counts.dropped > 0 then lines[#lines] = ("%s (max_waiting is %d)"):format(lines[#lines], self.most) end
+  if counts.failed then
+    lines[#lines + 1] = ("%d pair%s for which value failed: %s"):format(counts.failed, counts.failed == 1 and "" or "s",
+      escape(first_error))
+  end
   for _, one in ipairs(self.ends) do table.move(one:remarks(), 1, 9, #lines + 1, lines) end
   return lines
 end

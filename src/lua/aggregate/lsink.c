@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <lauxlib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,15 @@ static struct l_sink *push_of_line(lua_State *L, int idx, const char *event)
 	return sink;
 }
 
+/* Puts the function of the value of the span that the aggregator at idx ends into the context. */
+static void keep_function(lua_State *L, int idx, int context, const struct l_span *span)
+{
+	lua_getiuservalue(L, idx, L_AGG_UV_SPAN);
+	lua_getiuservalue(L, -1, L_SPAN_UV_FUNCTION);
+	lua_rawsetp(L, context, span);
+	lua_pop(L, 1);
+}
+
 static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
@@ -150,6 +160,8 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	find_tests(sink->into_when, into);
 	sink->counts_one = agg->nr_by <= 1 && !agg->timed && !agg->value && !agg->span &&
 			   !agg->where && !agg->keeps_times;
+	if (stops && agg->span->calls)
+		keep_function(L, idx, context, agg->span);
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
 		if (l_value_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
@@ -339,15 +351,27 @@ static void feed_via(const struct l_sink *sink, const struct l_current *current)
 		end->no_memory++;
 }
 
+/* Reads the columns of a pair: those of into, then the fields of the value. */
+struct pair_cursor {
+	const struct pev_spanned *ended;
+	size_t at[L_SPAN_NR]; /* in the bytes that start and via keep */
+	uint32_t own;         /* the next column of the stop */
+};
+
+static struct pev_key_part next_kept(struct pair_cursor *pair, int from)
+{
+	const struct pev_spanned *ended = pair->ended;
+	const struct pev_kept *kept = from == L_SPAN_START ? &ended->start : &ended->via;
+
+	return pev_key_next(kept->bytes, kept->len, &pair->at[from]);
+}
+
 /* Makes the key of into: each column comes from its end of the span. */
 static bool take_joined(const struct l_sink *sink, const struct l_current *current,
-			const struct pev_spanned *ended)
+			struct pair_cursor *pair)
 {
 	const struct l_span *span = sink->agg->span;
-	const struct pev_kept *kept[L_SPAN_NR] = { &ended->start, &ended->via };
-	size_t at[L_SPAN_NR] = { 0 };
 	struct pev_key *key = &span->into->key;
-	uint32_t own = span->nr_by;
 
 	key->len = 0;
 	for (uint32_t i = 0; i < span->into->nr_by; i++) {
@@ -355,11 +379,11 @@ static bool take_joined(const struct l_sink *sink, const struct l_current *curre
 		struct pev_key_part part;
 
 		if (from == L_SPAN_STOP) {
-			if (!take_column(sink, current, own++, key))
+			if (!take_column(sink, current, pair->own++, key))
 				return false;
 			continue;
 		}
-		part = pev_key_next(kept[from]->bytes, kept[from]->len, &at[from]);
+		part = next_kept(pair, (int)from);
 		if (add_key_part(key, &part) < 0) {
 			span->into->no_memory++;
 			return false;
@@ -368,13 +392,111 @@ static bool take_joined(const struct l_sink *sink, const struct l_current *curre
 	return true;
 }
 
+static struct pev_key_part next_field(const struct l_sink *sink, const struct l_current *current,
+				      struct pair_cursor *pair, int from)
+{
+	if (from == L_SPAN_TOOK)
+		return (struct pev_key_part){ .type = PEV_KEY_INTEGER,
+					      .integer = (int64_t)pair->ended->took };
+	if (from == L_SPAN_STOP)
+		return l_value_read(&sink->by[pair->own++], current);
+	return next_kept(pair, from);
+}
+
+static void push_field(lua_State *L, const struct pev_key_part *part)
+{
+	switch (part->type) {
+	case PEV_KEY_INTEGER:
+		lua_pushinteger(L, (lua_Integer)part->integer);
+		break;
+	case PEV_KEY_STRING:
+		lua_pushlstring(L, (const char *)part->p, part->len);
+		break;
+	case PEV_KEY_FALSE:
+	case PEV_KEY_TRUE:
+		lua_pushboolean(L, part->type == PEV_KEY_TRUE);
+		break;
+	default:
+		lua_pushnil(L);
+	}
+}
+
+/* (fields, number of them, function) -> its result. Pushing a string can raise. */
+static int l_call_with_fields(lua_State *L)
+{
+	const struct pev_key_part *fields = lua_touserdata(L, 1);
+	int nr = (int)lua_tointeger(L, 2);
+
+	luaL_checkstack(L, nr, "fields of a span");
+	for (int i = 0; i < nr; i++)
+		push_field(L, &fields[i]);
+	lua_call(L, nr, 1);
+	return 1;
+}
+
+/* Calls the function of the value. It returns an integer, or nil: the pair does not count. */
+static bool call_function(struct l_span *span, const struct l_current *current,
+			  struct pev_key_part *fields, int64_t *value)
+{
+	lua_State *L = current->L;
+	int is_integer = 0;
+
+	if (!lua_checkstack(L, 4)) {
+		span->failed++;
+		return false;
+	}
+	lua_pushcfunction(L, l_call_with_fields);
+	lua_pushlightuserdata(L, fields);
+	lua_pushinteger(L, span->nr_values);
+	lua_rawgetp(L, current->context, span);
+	if (lua_pcall(L, 3, 1, 0) == LUA_OK) {
+		*value = (int64_t)lua_tointegerx(L, -1, &is_integer);
+		span->valueless += !is_integer && !lua_isnil(L, -1);
+	} else if (!span->failed++) {
+		const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "?";
+
+		snprintf(span->error, sizeof(span->error), "%s", why);
+	}
+	lua_pop(L, 1);
+	return is_integer;
+}
+
+/* Computes the value of a pair: a field of an end, a difference of two, or a function of some. */
+static bool compute_value(const struct l_sink *sink, const struct l_current *current,
+			  struct pair_cursor *pair, int64_t *value)
+{
+	struct l_span *span = sink->agg->span;
+	struct pev_key_part fields[L_SPAN_VALUES];
+	bool is_integer = true;
+
+	for (uint32_t i = 0; i < span->nr_values; i++) {
+		fields[i] = next_field(sink, current, pair, span->value_from[i]);
+		is_integer &= fields[i].type == PEV_KEY_INTEGER;
+	}
+	if (span->calls)
+		return call_function(span, current, fields, value);
+	if (!is_integer) {
+		span->valueless++;
+		return false;
+	}
+	*value = fields[0].integer;
+	if (span->nr_values == 2)
+		*value = (int64_t)((uint64_t)*value - (uint64_t)fields[1].integer);
+	return true;
+}
+
 static void feed_joined(const struct l_sink *sink, const struct l_current *current,
 			const struct pev_spanned *ended, int64_t value)
 {
-	struct l_agg *into = sink->agg->span->into;
+	struct l_span *span = sink->agg->span;
+	struct pair_cursor pair = { .ended = ended, .own = span->nr_by };
 
-	if (take_joined(sink, current, ended) && l_agg_add(into, value) < 0)
-		into->no_memory++;
+	if (!take_joined(sink, current, &pair))
+		return;
+	if (span->nr_values && !compute_value(sink, current, &pair, &value))
+		return;
+	if (l_agg_add(span->into, value) < 0)
+		span->into->no_memory++;
 }
 
 static void note_pair(struct l_span *span, uint64_t time)

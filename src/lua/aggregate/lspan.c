@@ -67,11 +67,37 @@ static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_SPAN_N
 	lua_pop(L, 1);
 }
 
+/* Reads the list "value": the end of each field of the value; and "f", the function of them. */
+static void take_value(lua_State *L, struct l_span *self, uint32_t nr[L_SPAN_NR])
+{
+	if (lua_getfield(L, AT_INTO + 1, "value") == LUA_TTABLE) {
+		luaL_argcheck(L, lua_rawlen(L, -1) <= L_SPAN_VALUES, AT_INTO + 1, "value");
+		self->nr_values = (uint32_t)lua_rawlen(L, -1);
+	}
+	for (uint32_t i = 0; i < self->nr_values; i++) {
+		lua_Integer from;
+
+		lua_rawgeti(L, -1, (lua_Integer)i + 1);
+		from = luaL_checkinteger(L, -1);
+		luaL_argcheck(L, from >= 0 && from <= L_SPAN_TOOK && from != L_SPAN_CANCEL,
+			      AT_INTO + 1, "value");
+		self->value_from[i] = (int)from;
+		if (from != L_SPAN_TOOK)
+			nr[from]++;
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+	self->calls = lua_getfield(L, AT_INTO + 1, "f") == LUA_TFUNCTION;
+	lua_setiuservalue(L, -2, L_SPAN_UV_FUNCTION);
+	self->joins |= self->nr_values > 0;
+}
+
 static void take_ends(lua_State *L, struct l_span *self)
 {
 	uint32_t nr[L_SPAN_NR] = { 0 };
 
 	take_columns(L, self, nr);
+	take_value(L, self, nr);
 	lua_settop(L, AT_INTO + 2);
 	for (int end = 0; end < L_SPAN_NR; end++) {
 		const struct l_agg *agg = l_agg_test(L, AT_ENDS + end);
@@ -87,7 +113,8 @@ static void take_ends(lua_State *L, struct l_span *self)
 
 /*
  * span(start, via or nil, stop, cancel or nil, into, { nr_by = columns of the key, most = open
- * spans, unit =, least = ns, from = { enum l_span_end of each column of into } }) -> span
+ * spans, unit =, least = ns, from = { enum l_span_end of each column of into }, value = { the same
+ * of each field of the value, or L_SPAN_TOOK } or nil, f = function of these or nil }) -> span
  */
 static int l_span(lua_State *L)
 {
@@ -102,13 +129,13 @@ static int l_span(lua_State *L)
 	luaL_checktype(L, AT_INTO + 1, LUA_TTABLE);
 	most = integer_of(L, "most", 1);
 	luaL_argcheck(L, most <= PEV_AGG_MOST_KEYS, AT_INTO + 1, "most");
-	self = lua_newuserdatauv(L, sizeof(*self), 1);
+	self = lua_newuserdatauv(L, sizeof(*self), L_SPAN_UV_NR);
 	*self = (struct l_span){ .into = into };
 	if (pev_spans_init(&self->spans, (uint32_t)most) < 0)
 		return luaL_error(L, "no memory for spans");
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, AT_INTO);
-	lua_setiuservalue(L, -2, 1);
+	lua_setiuservalue(L, -2, L_SPAN_UV_INTO);
 	self->nr_by = (uint32_t)integer_of(L, "nr_by", 1);
 	self->unit = (uint64_t)integer_of(L, "unit", 1);
 	self->least = (uint64_t)integer_of(L, "least", 0);
@@ -125,8 +152,8 @@ static int l_span_gc(lua_State *L)
 }
 
 /*
- * span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= }, and bypassed= and
- * cancelled= unless they are 0
+ * span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= }, and bypassed=, cancelled=,
+ * valueless= and failed= unless they are 0; the first error of the value's function
  */
 static int l_span_counts(lua_State *L)
 {
@@ -142,15 +169,18 @@ static int l_span_counts(lua_State *L)
 		{ "dropped", self->spans.dropped, true },
 		{ "bypassed", self->bypassed, false },
 		{ "cancelled", self->spans.cancelled, false },
+		{ "valueless", self->valueless, false },
+		{ "failed", self->failed, false },
 	};
 
-	lua_createtable(L, 0, 6);
+	lua_createtable(L, 0, 8);
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		if (!counts[i].n && !counts[i].always)
 			continue;
 		l_set_u64(L, counts[i].name, counts[i].n);
 	}
-	return 1;
+	lua_pushstring(L, self->error);
+	return 2;
 }
 
 void l_span_register(lua_State *L)
