@@ -758,6 +758,7 @@ end
 local own_usage = [[
 Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl [options] -e CHUNK [chunk args] [[--] command args...]
+       perfl describe [-j] SCRIPT|NAME [script args]
        perfl doctor [-j]
        perfl report|dump|skeleton|archive [options] [FILE]
        perfl cut|filter|redact [options] -o NEW [FILE]

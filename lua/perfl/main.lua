@@ -40,8 +40,8 @@ local verbs = {
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
   merge = "perfl.verb.merge", redact = "perfl.verb.redact",
 }
--- `record` has no main: it declares events and runs like a script.
-local every_verb = setmetatable({ record = "perfl.verb.record" }, { __index = verbs })
+-- `record` and `describe` have no main: they run like a script.
+local every_verb = setmetatable({ record = "perfl.verb.record", describe = "perfl.verb.describe" }, { __index = verbs })
 
 local no_target = "nothing to watch: the script needs events, but no process or CPU is named\n"
 local ways_to_choose = [[
@@ -55,6 +55,7 @@ or -i FILE (a recording)]]
 --   opts              perfl's options, once the command line is parsed
 --   session           the default session, from before its start
 --   status            the exit status of leave()
+--   describes         perfl describe: "text" or "json", and `output`, where to
 local run
 
 -- Ends the run from any depth: raises an error through the script's frames.
@@ -100,8 +101,25 @@ local function log(level, text)
   if level == 0 or run.opts.verbose > 0 then message.say(text) end
 end
 
+-- The output that the script of perfl describe had no access to.
+local function restore_output()
+  io.output(run.output)
+  io.stdout = run.output -- luacheck: ignore 122
+end
+
+-- Prints the description of the script and ends the run. `why`: the command line does not say which events it opens.
+local function leave_described(why)
+  local plan, sound
+  if not why then plan, sound = require("perfev.live.session_plan").objects(session.default()) end
+  restore_output()
+  require("perfl.verb.describe").print({ name = run.name, declared = run.declared, plan = plan, why = why,
+    summary = run.declared and run.declared.summary or header_of(run.text):match "^[^\n]*" }, run.describes == "json")
+  leave((sound or why) and 0 or FAILED)
+end
+
 -- Applies the options that take effect before the session starts.
 local function apply_options(opts)
+  if run.describes then opts.dry_run = true end
   if opts.max_memory then session_options.limit_memory(opts.max_memory) end
   if run.opts then return end
   run.opts = opts
@@ -141,6 +159,7 @@ local function print_help()
 end
 
 local function refuse_command_line(why)
+  if run.describes and run.declared then leave_described(why) end
   leave(USAGE, message.with_help(why, run.path and "perfl " .. escape(run.words.script) or "perfl"))
 end
 
@@ -285,7 +304,7 @@ end
 
 -- Called if the command line names no target.
 local function watch_by_default(opts)
-  if run.declared and run.declared.all_cpus then
+  if run.describes or run.declared and run.declared.all_cpus then
     opts.all_cpus = true
     return
   end
@@ -381,6 +400,7 @@ local function before_start()
   check_events(s)
   run.shows_progress = run.opts.input and not run.opts.quiet
   if run.shows_progress then progress.begin() end
+  if run.describes then leave_described() end
   if run.opts.dry_run then
     leave(print_plan(s))
   end
@@ -484,6 +504,7 @@ local function execute(script)
   local s = session.default()
   if s.finished then return print_aggregators() end
   if s:declared() == 0 and (run.opts.dry_run or session.is_idle(s)) then
+    if run.describes then leave_described() end
     if run.opts.dry_run then io.write("nothing to open: the script declares no events\n") end
     return
   end
@@ -550,13 +571,42 @@ local function usage_error(text)
   return USAGE
 end
 
+-- Runs a script up to its session, without its output -> exit status
+local function run_describe(words)
+  local describe = require "perfl.verb.describe"
+  local own, is_json = describe.split(words)
+  if not own then
+    io.write(is_json)
+    return 0
+  end
+  words = command_line.scan(own, find_script.exists, {})
+  run = { words = words, describes = is_json and "json" or "text", output = io.output() }
+  if not words.script and not words.chunks then return usage_error "describe: no script given" end
+  prepare(words)
+  local script, why, status = load_script()
+  if not script then
+    message.say(why)
+    return status or FAILED
+  end
+  if run.path and run.path ~= "-" then load_source.add_directory_of(run.path) end
+  local null = assert(io.open("/dev/null", "w"))
+  io.output(null)
+  io.stdout = null -- luacheck: ignore 122
+  local _, why_failed = xpcall(execute, message.traceback, script)
+  restore_output()
+  if run.status then why_failed = nil end
+  return outcome(why_failed)
+end
+
 --- The program.
 -- @tparam {string,...} argv  [0] is the program's name
 -- @treturn integer   exit status
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
+  if argv[1] == "describe" then return run_describe(table.move(argv, 2, #argv, 1, {})) end
   if every_verb[argv[1]] then return run_verb(argv[1], table.move(argv, 2, #argv, 1, {})) end
   local words = command_line.scan(argv, find_script.exists, every_verb)
+  if words.verb == "describe" then return run_describe(words.verb_words) end
   if words.verb then return run_verb(words.verb, words.verb_words) end
   run = { words = words }
   if words.version and not words.script then

@@ -697,6 +697,19 @@ function M.sampled(name, freq)
   return ("%s: samples are counted, %d a second at most, not each\n  try: period = 1"):format(name, freq)
 end
 
+--- The right that opening an event needs.
+-- @tparam table event  `attr`, `is_tracepoint`, `cpu_wide`
+-- @treturn table  `what`, `capability`, and `paranoid`: the highest kernel.perf_event_paranoid that allows it without
+function M.needed_right(event)
+  local strong = beyond_perfmon(event)
+  if strong then return { what = strong, capability = "CAP_SYS_ADMIN" } end
+  local level, what = needed_level(event)
+  if level == 1 and event.attr.exclude_kernel and event.attr.sample_type & PHYS_ADDR == 0 then
+    level, what = 2, "watching the user side"
+  end
+  return { what = what, paranoid = level, capability = "CAP_PERFMON" }
+end
+
 --- How a perfl without root's rights gets them.
 M.more_rights = more_rights
 
