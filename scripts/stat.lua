@@ -23,6 +23,10 @@ local opt = perfev.args {
   { "-D --delay", type = "integer", metavar = "MS", help = "count from MS milliseconds after the start on" },
   { "--interval-count", type = "integer", metavar = "N", help = "stop after N intervals of -I" },
   { "--summary", help = "print the sums of all intervals too, at the end" },
+  { "--metrics", metavar = "FILE", help = "read metrics from FILE, a JSON table of perf" },
+  { "-M --metric", metavar = "LIST", many = true, help = "print these metrics or groups of --metrics" },
+  { "--topdown", help = "print where the CPU's slots go, as Intel's topdown events count them" },
+  { "--metric-only", help = "print metrics, and no counts" },
 }
 
 tool.print_stat("stat", opt)

@@ -57,7 +57,6 @@ local always = "this is always done\ntry: without it"
 local commas = "numbers are printed without commas\ntry: without it"
 local whole = "try: a modifier of each event, as in -e cycles:u (user) or cycles:k (kernel)"
 local long = "try: -d 100ms, the duration"
-local metrics = "the available metrics are printed beside the counts\ntry: -e with the events they need"
 local per_cpu = "try: -A, for each CPU"
 local fields = "perfl dump prints every field\ntry: -j, or perfl skeleton FILE, a script that prints some"
 local stacks = "only functions are shown\ntry: perfl profile -f tree, which has their callers"
@@ -77,7 +76,7 @@ local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] 
 M.options = {
   stat = {
     ["--timeout --interval-count"] = long, ["--big-num --no-big-num -B"] = commas, ["--all-user --all-kernel"] = whole,
-    ["-M --metrics --topdown --metric-only"] = metrics, ["--per-core --per-socket --per-die --per-node"] = per_cpu,
+    ["--per-core --per-socket --per-die --per-node"] = per_cpu,
     ["-G --for-each-cgroup"] = "try: --cgroup PATH", ["-n --null"] = "try: -e duration_time",
     ["-d --detailed"] = "-d sets the duration; details are events\ntry: -e L1-dcache-load-misses,LLC-load-misses",
     ["--append"] = "try: >> FILE", ["-i --no-inherit"] = "try: -t TID, for one thread",

@@ -1,4 +1,4 @@
---- Encodes a value as JSON on one line, which is safe on a terminal.
+--- Encodes a value as JSON on one line, which is safe on a terminal; and decodes it.
 -- Keys are sorted, so that equal values give equal text. Bytes that are not UTF-8 are written as \u00NN (Latin-1), and
 -- the code points that perfev.escape replaces as \uNNNN.
 
@@ -64,5 +64,96 @@ function encode(value)
 end
 
 M.encode = encode
+
+-- ---- decoding ----
+
+local MOST_DEPTH = 100
+
+local unescaped = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/" }
+local constants = { ["true"] = true, ["false"] = false, null = M.null }
+
+local function refuse(at, why) error({ at = at, why = why }, 0) end
+
+-- The text of \uXXXX and the place behind it; two surrogates are one character.
+local function unicode(text, at)
+  local code = tonumber(text:match("^%x%x%x%x", at) or refuse(at, "four hexadecimal digits expected"), 16)
+  local low = code >= 0xd800 and code < 0xdc00 and text:match("^\\u([dD][c-fC-F]%x%x)", at + 4)
+  if not low then return utf8.char(code), at + 4 end
+  return utf8.char(0x10000 + (code - 0xd800 << 10) + tonumber(low, 16) - 0xdc00), at + 10
+end
+
+-- `at`: behind the opening quote
+local function read_string(text, at)
+  local parts = {}
+  while true do
+    local plain, stop = text:match('^([^"\\%c]*)()', at)
+    parts[#parts + 1] = plain
+    local c = text:sub(stop, stop)
+    if c == '"' then return table.concat(parts), stop + 1 end
+    if c ~= "\\" then refuse(stop, c == "" and "a string does not end" or "a control character in a string") end
+    local letter = text:sub(stop + 1, stop + 1)
+    if letter == "u" then
+      parts[#parts + 1], at = unicode(text, stop + 2)
+    else
+      parts[#parts + 1], at = unescaped[letter] or refuse(stop, "an unknown escape"), stop + 2
+    end
+  end
+end
+
+local read_value
+
+-- Reads the members of a list or an object. `at`: behind the bracket.
+local function read_members(text, at, depth, closing)
+  local result, nr = {}, 0
+  at = text:match("^[ \t\r\n]*()", at)
+  if text:sub(at, at) == closing then return result, at + 1 end
+  while true do
+    local key, value
+    nr = nr + 1
+    if closing == "}" then
+      key, at = text:match('^[ \t\r\n]*"()', at), at
+      if not key then refuse(at, "a name in quotes expected") end
+      key, at = read_string(text, key)
+      at = text:match("^[ \t\r\n]*:()", at) or refuse(at, "':' expected")
+    end
+    value, at = read_value(text, at, depth + 1)
+    result[key or nr] = value
+    local c, next = text:match("^[ \t\r\n]*(.)()", at)
+    if c == closing then return result, next end
+    if c ~= "," then refuse(at, ("',' or '%s' expected"):format(closing)) end
+    at = next
+  end
+end
+
+function read_value(text, at, depth)
+  if depth > MOST_DEPTH then refuse(at, "more than 100 levels") end
+  at = text:match("^[ \t\r\n]*()", at)
+  local c = text:sub(at, at)
+  if c == "{" then return read_members(text, at + 1, depth, "}") end
+  if c == "[" then return read_members(text, at + 1, depth, "]") end
+  if c == '"' then return read_string(text, at + 1) end
+  local word, stop = text:match("^(%a+)()", at)
+  if constants[word] ~= nil then return constants[word], stop end
+  word, stop = text:match("^(%-?%d+%.?%d*[eE]?[+-]?%d*)()", at)
+  local number = word and tonumber(word)
+  if not number then refuse(at, c == "" and "it ends too early" or "a value expected") end
+  return number, stop
+end
+
+--- Decodes a text; objects and lists are tables, null is M.null.
+-- @tparam string text
+-- @treturn[1] any
+-- @treturn[2] nil
+-- @treturn[2] string  where and why it is not JSON
+function M.decode(text)
+  local ok, value, at = pcall(read_value, text, 1, 0)
+  if ok then
+    at = text:match("^[ \t\r\n]*()", at)
+    if at > #text then return value end
+    value = { at = at, why = "the end expected" }
+  end
+  if type(value) ~= "table" or not value.why then error(value, 0) end
+  return nil, ("byte %d: %s"):format(value.at, value.why)
+end
 
 return M

@@ -4,7 +4,6 @@
 local aggregator = require("perfev.base.lazy_module") "perfev.aggregate.aggregator"
 local args = require "perfev.tool.args"
 local escape = require "perfev.base.escape"
-local explain = require "perfev.event.explain_refusal"
 local host = require "perfev.base.host_rights"
 local json = require "perfev.base.json"
 local message = require "perfl.message"
@@ -49,7 +48,8 @@ end
 
 local function option_object(option)
   return { name = option.name, flags = option.flags, type = option.switch and "switch" or option.kind,
-    default = option.default, help = option.help, choices = option.choices, metavar = not option.switch and option.metavar or nil,
+    default = option.default, help = option.help, choices = option.choices,
+    metavar = not option.switch and option.metavar or nil,
     required = option.flags and option.required or not option.flags and option.least > 0 or nil,
     many = option.many or option.most > 1 or nil }
 end

@@ -14,6 +14,8 @@ local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local options = require "perfev.base.options"
 local pmu = require "perfev.event.pmu"
+local metric_output = require "perfev.tool.stat.metric_output"
+local metrics = require "perfev.tool.stat.metrics"
 local places = require "perfev.tool.stat.places"
 local processes = require "perfev.event.processes"
 local session = require "perfev.live.session"
@@ -226,21 +228,45 @@ local function json_line(row, metric, _, unit)
     json.encode(unit or ""))
 end
 
---- Returns the functions that write rows as JSON, separated values or columns: { line(row, metric…), stamp(at, line) }.
+-- A metric of -M in separated values: the cells before it are empty.
+local function csv_metric(sep)
+  return function(group, text, name)
+    local cells = places.cells(group.place)
+    for _ = 1, group.cgroup and 6 or 5 do cells[#cells + 1] = "" end
+    cells[#cells + 1], cells[#cells + 2] = text and text:gsub("[ %%]", "") or "", name
+    return table.concat(cells, sep)
+  end
+end
+
+local function json_metric(group, _, name, value)
+  local is_number = value and value == value
+  return ('%s%s"metric-value" : %s, "metric-unit" : %s'):format(places.json(group.place),
+    group.cgroup and ('"cgroup" : %s, '):format(json.encode(group.cgroup)) or "",
+    is_number and ("%.6f"):format(value) or "null", json.encode(name))
+end
+
+local function text_metric(group, text, name, _, width)
+  local before = #places.column(group.place) + 18 + 1 + width + 1 + NAME_WIDTH
+    + (group.cgroup and 1 + CGROUP_WIDTH or 0)
+  return ("%s # %s %s"):format((" "):rep(before), text or "<not counted>", name)
+end
+
+--- Returns the functions that write rows as JSON, separated values or columns: { line(row, metric…), stamp(at, line),
+-- metric(group, text, name, value, width) }, the last for a metric of -M.
 -- `at` is the time of an interval (ns), "summary" for the sums after the last one, or nil.
 function M.writer(is_json, separator)
   if is_json then
-    return { line = json_line, stamp = function(ns, line)
+    return { line = json_line, metric = json_metric, stamp = function(ns, line)
       return math.type(ns) and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
     end }
   elseif separator then
     separator = separator == "\\t" and "\t" or separator -- as in perf
-    return { line = csv_writer(separator), stamp = function(ns, line)
+    return { line = csv_writer(separator), metric = csv_metric(separator), stamp = function(ns, line)
       if ns == "summary" then return ("%16s%s%s"):format(ns, separator, line) end
       return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
     end }
   end
-  return { line = text_line, more = text_more, for_people = true, stamp = function(ns, line)
+  return { line = text_line, more = text_more, metric = text_metric, for_people = true, stamp = function(ns, line)
     return math.type(ns) and ("%16.9f %s"):format(ns / 1e9, line) or line
   end }
 end
@@ -255,9 +281,29 @@ local function values_key(row)
   return (row.place and row.place.name or "") .. "\0" .. (row.cgroup or "")
 end
 
+-- Prints the metrics of rows alone.
+local function write_metrics(writer, rows, elapsed, at)
+  local is_any = writer.only(rows, function(row, group)
+    local values = group.by_name
+    if not values then
+      values = {}
+      for _, one in ipairs(group.rows) do values[bare(one.name)] = one.value end
+      group.by_name = values
+    end
+    local list = {}
+    for _, found in ipairs { { M.metric(row, values, elapsed) }, { M.more(row, values) } } do
+      if found[1] then list[#list + 1] = found end
+    end
+    return list
+  end, math.type(at) and at or nil)
+  if not is_any and writer.for_people then print " (the events have no metric)" end
+end
+
 --- Prints rows.
 -- @tparam[opt] integer|string at  as for the writer's `stamp`
 function M.write(writer, rows, elapsed, at)
+  for _, row in ipairs(rows) do row.is_clock = is_clock(row.name) end
+  if writer.only then return write_metrics(writer, rows, elapsed, at) end
   local by_place = {}
   local width = UNIT_WIDTH
   for _, row in ipairs(rows) do
@@ -272,6 +318,10 @@ function M.write(writer, rows, elapsed, at)
     print(writer.stamp(at, writer.line(row, M.metric(row, values, elapsed))))
     if writer.more and M.more(row, values) then print(writer.stamp(at, writer.more(row, M.more(row, values)))) end
   end
+  if not writer.metrics then return end
+  metric_output.each(metric_output.groups(rows), writer.metrics, function(group, text, name, value)
+    print(writer.stamp(at, writer.metric(group, text, name, value, width)))
+  end)
 end
 
 -- ---- counting ----
@@ -296,7 +346,7 @@ local function averaged(runs)
   if #runs == 1 then return runs[1] end
   local rows = {}
   for i, first in ipairs(runs[1]) do
-    local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0,
+    local values, row = {}, { name = first.name, id = first.id, supported = first.supported, enabled = 0, running = 0,
       scale = first.scale, unit = first.unit, place = first.place, cgroup = first.cgroup }
     for _, run in ipairs(runs) do
       values[#values + 1] = run[i].value
@@ -329,7 +379,7 @@ end
 local function row_of(m, count, measured, place)
   local running = count.time_running or 0
   local row = {
-    name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
+    name = m.user_only and m.name .. ":u" or m.name, id = m.name, supported = not m.error,
     value = running > 0 and count.value or nil, running = running,
     enabled = count.running_ratio and count.time_enabled or running,
     scale = m.scale, unit = m.unit, place = place,
@@ -337,7 +387,8 @@ local function row_of(m, count, measured, place)
   local ns = measured and measured[m.tool]
   if not ns then return row end
   local took = measured.duration_time
-  return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", place = place }
+  return { name = m.name, id = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns",
+    place = place }
 end
 
 -- True if an event is counted on this CPU: a PMU that counts for several CPUs is read on only one.
@@ -538,7 +589,9 @@ local function count_session(s, units, opt, writer, refuse, finished)
         refuse(why, 1)
       end
     end
-    if opt.interval_print and writer.for_people then print(M.head(kind or opt.per_thread and "thread")) end
+    if opt.interval_print and writer.for_people and not writer.only then
+      print(M.head(kind or opt.per_thread and "thread"))
+    end
     if opt.delay then s:after(opt.delay / 1000, start_counting) else start_counting() end
   end)
   s:done(function()
@@ -559,13 +612,49 @@ local function check_events(units, refuse)
   end
 end
 
+-- The metrics of -M and --topdown, and units with the events that they need beyond `units`.
+local function metrics_of(opt, units, refuse)
+  local list, groups, why = {}, nil, nil
+  if #(opt.metric or {}) > 0 and not opt.metrics then
+    refuse "-M: no metrics are known without a table\n  try: --metrics FILE, a file of tools/perf/pmu-events/arch/"
+  end
+  if opt.topdown and not opt.metrics then
+    list, groups = metrics.topdown()
+    why = not list and groups
+  elseif opt.metrics then
+    local chosen = table.move(opt.metric or {}, 1, #(opt.metric or {}), 1, {})
+    if opt.topdown then chosen[#chosen + 1] = "TopdownL1" end
+    if not chosen[1] then refuse "--metrics: no metric is chosen\n  try: -M NAME" end
+    list, why = metrics.read(opt.metrics, chosen)
+  end
+  if why then refuse(why) end
+  local seen = {}
+  for _, unit in ipairs(units) do
+    for _, name in ipairs(unit) do seen[name] = true end
+  end
+  for _, group in ipairs(groups or {}) do
+    units[#units + 1] = group
+    for _, name in ipairs(group) do seen[name] = true end
+  end
+  local unit = {}
+  for _, metric in ipairs(list) do
+    for _, name in ipairs(metric.events) do
+      if not seen[name] then unit[#unit + 1], seen[name] = name, true end
+    end
+  end
+  units[#units + 1] = unit[1] and unit or nil
+  return list
+end
+
 --- See perfev.tool.print_stat.
 -- @tparam function refuse  (who, why, status): ends the script
 function M.print(who, opt, refuse)
   local function refuse_script(why, status) refuse(who, why, status) end
-  local is_chosen = #opt.events > 0
+  local has_metrics = opt.topdown or opt.metrics or #(opt.metric or {}) > 0
+  local is_chosen = #opt.events > 0 or has_metrics
   local units, wrong = M.parse(table.unpack(is_chosen and opt.events or { M.default() }))
   if not units then refuse_script(wrong) end
+  local list = metrics_of(opt, units, refuse_script)
   if is_chosen then check_events(units, refuse_script) end
   if opt["repeat"] < 1 then refuse_script "--repeat: at least once" end
   if opt.interval_print and opt.interval_print < 1 then refuse_script "--interval-print: at least a millisecond" end
@@ -581,7 +670,10 @@ function M.print(who, opt, refuse)
   if opt.per_thread and (kind or opt.for_each_cgroup) then
     refuse_script(("--per-thread and %s at once\n  try: --per-thread"):format(flag or "--for-each-cgroup"))
   end
-  local writer = M.writer(opt.json_output or aggregator.default_form == "json", opt.field_separator)
+  local is_json = opt.json_output or aggregator.default_form == "json"
+  local writer = M.writer(is_json, opt.field_separator)
+  writer.metrics = list[1] and list or nil
+  if opt.metric_only or opt.topdown then writer.only = metric_output.only(is_json, opt.field_separator, list) end
   M.run(opt, writer, session.default(), function(s, finished)
     count_session(s, units, opt, writer, refuse_script, finished)
   end)
