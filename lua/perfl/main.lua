@@ -35,13 +35,14 @@ local EPIPE = 32
 -- Verb -> module; its main(words after the verb, verb) prints and returns the exit status.
 local verbs = {
   archive = "perfl.verb.archive",
-  cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", doctor = "perfl.verb.doctor",
+  cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", describe = "perfl.verb.describe",
+  doctor = "perfl.verb.doctor",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
   merge = "perfl.verb.merge", redact = "perfl.verb.redact",
 }
--- `record` and `describe` have no main: they run like a script.
-local every_verb = setmetatable({ record = "perfl.verb.record", describe = "perfl.verb.describe" }, { __index = verbs })
+-- `record` has no main: it declares events and runs like a script. So does the script of `describe`.
+local every_verb = setmetatable({ record = "perfl.verb.record" }, { __index = verbs })
 
 local no_target = "nothing to watch: the script needs events, but no process or CPU is named\n"
 local ways_to_choose = [[
@@ -546,15 +547,6 @@ local function run_record(words)
   return outcome(why_failed)
 end
 
-local function run_verb(verb, words)
-  if verb == "record" then return run_record(words) end
-  load_source.prepare()
-  output.prepare()
-  run = { words = {} }
-  run.status = require(verbs[verb]).main(words, verb)
-  return outcome()
-end
-
 local function prepare(words)
   load_source.trust_all = words.trust or false
   load_source.prepare()
@@ -571,17 +563,8 @@ local function usage_error(text)
   return USAGE
 end
 
--- Runs a script up to its session, without its output -> exit status
-local function run_describe(words)
-  local describe = require "perfl.verb.describe"
-  local own, is_json = describe.split(words)
-  if not own then
-    io.write(is_json)
-    return 0
-  end
-  words = command_line.scan(own, find_script.exists, {})
-  run = { words = words, describes = is_json and "json" or "text", output = io.output() }
-  if not words.script and not words.chunks then return usage_error "describe: no script given" end
+-- Loads and runs the script; that of perfl describe without its output -> as for M.main
+local function run_script(words)
   prepare(words)
   local script, why, status = load_script()
   if not script then
@@ -589,13 +572,38 @@ local function run_describe(words)
     return status or FAILED
   end
   if run.path and run.path ~= "-" then load_source.add_directory_of(run.path) end
-  local null = assert(io.open("/dev/null", "w"))
-  io.output(null)
-  io.stdout = null -- luacheck: ignore 122
+  if run.describes then
+    io.stdout = assert(io.open("/dev/null", "w")) -- luacheck: ignore 122
+    io.output(io.stdout)
+  end
   local _, why_failed = xpcall(execute, message.traceback, script)
-  restore_output()
+  if run.describes then restore_output() end
   if run.status then why_failed = nil end
+  if not (why_failed or run.describes) then write_selected() end
   return outcome(why_failed)
+end
+
+-- Runs a script up to its session.
+local function run_describe(words)
+  local own, is_json = require("perfl.verb.describe").split(words)
+  if not own then
+    io.write(is_json)
+    return 0
+  end
+  words = command_line.scan(own, find_script.exists)
+  run = { words = words, describes = is_json and "json" or "text", output = io.output() }
+  if not words.script and not words.chunks then return usage_error "describe: no script given" end
+  return run_script(words)
+end
+
+local function run_verb(verb, words)
+  if verb == "record" then return run_record(words) end
+  if verb == "describe" then return run_describe(words) end
+  load_source.prepare()
+  output.prepare()
+  run = { words = {} }
+  run.status = require(verbs[verb]).main(words, verb)
+  return outcome()
 end
 
 --- The program.
@@ -603,10 +611,8 @@ end
 -- @treturn integer   exit status
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
-  if argv[1] == "describe" then return run_describe(table.move(argv, 2, #argv, 1, {})) end
   if every_verb[argv[1]] then return run_verb(argv[1], table.move(argv, 2, #argv, 1, {})) end
   local words = command_line.scan(argv, find_script.exists, every_verb)
-  if words.verb == "describe" then return run_describe(words.verb_words) end
   if words.verb then return run_verb(words.verb, words.verb_words) end
   run = { words = words }
   if words.version and not words.script then
@@ -618,17 +624,7 @@ function M.main(argv)
     io.write(command_line.own_help(find_script.names()), "\n")
     return outcome()
   end
-  prepare(words)
-  local script, why, status = load_script()
-  if not script then
-    message.say(why)
-    return status or FAILED
-  end
-  if run.path and run.path ~= "-" then load_source.add_directory_of(run.path) end
-  local _, why_failed = xpcall(execute, message.traceback, script)
-  if run.status then why_failed = nil end
-  if not why_failed then write_selected() end
-  return outcome(why_failed)
+  return run_script(words)
 end
 
 return M
