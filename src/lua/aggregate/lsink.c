@@ -140,8 +140,8 @@ static void keep_function(lua_State *L, int idx, int context, const struct l_spa
 static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
-	bool stops = agg->span && agg->end == L_SPAN_STOP;
-	const struct l_condition *into = stops ? agg->span->into->where : NULL;
+	const struct l_span *ended = agg->end == L_SPAN_STOP ? agg->span : NULL;
+	const struct l_condition *into = ended ? ended->into->where : NULL;
 	uint32_t nr = 1 + agg->nr_by + count_tests(agg->where) + count_tests(into);
 	size_t bytes = sizeof(struct l_sink) + nr * sizeof(struct l_field);
 	struct l_sink *sink;
@@ -160,8 +160,8 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	find_tests(sink->into_when, into);
 	sink->counts_one = agg->nr_by <= 1 && !agg->timed && !agg->value && !agg->span &&
 			   !agg->where && !agg->keeps_times;
-	if (stops && agg->span->calls)
-		keep_function(L, idx, context, agg->span);
+	if (ended && ended->calls)
+		keep_function(L, idx, context, ended);
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
 		if (l_value_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
