@@ -61,11 +61,7 @@ describe("a script called by name:", function()
 
   local declared = {
     syscount = { "--per-process", "--per-call", "--top N" },
-    syslat = { "--failed", "--top N" },
-    runqlat = { "--per FIELD", "--unit UNIT" },
     sched = { "MODE", "--per FIELD" },
-    cpudist = { "--off", "--per FIELD", "--unit UNIT" },
-    biolatency = { "--disks", "--flags", "--queued", "--unit UNIT" },
     syslat = { "--failed", "--top N", "--per KEY", "--least TIME", "--interval TIME", "-f FORMAT" },
     runqlat = { "--per KEY", "--unit UNIT", "--least TIME", "--interval TIME", "-f FORMAT" },
     cpudist = { "--off", "--per KEY", "--unit UNIT", "--least TIME", "--interval TIME", "-f FORMAT" },
@@ -76,7 +72,6 @@ describe("a script called by name:", function()
     locks = { "--top N" },
     strace = { "--trace CALLS", "--syscall-times", "--summary-only", "--decode-fds", "--failed-only" },
     ulocks = { "--top N", "--call-graph HOW" },
-    funclatency = { "FUNCTION", "--per FIELD", "--unit UNIT" },
     funclatency = { "FUNCTION", "--per KEY", "--unit UNIT", "--least TIME", "--interval TIME", "-f FORMAT" },
     killsnoop = { "--signal N", "--failed" },
     opensnoop = { "--failed" },

@@ -242,7 +242,6 @@ tool.follow_mappings(who: string, opt: table): function
 tool.count_cache_uses(): function
 tool.table_printer(columns: table[]): function, function
 tool.print_durations(took: perfev.Aggregator, column: string, name: function, top: integer?)
-tool.duration_adder(hist: perfev.Aggregator, opt: table): perfev.AddDuration
 tool.print_durations(took: any, column: string, name: function, top: integer?, more: table?)
 tool.latency(who: string, opt: table, spec: table): table
 tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?

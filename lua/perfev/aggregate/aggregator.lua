@@ -115,8 +115,8 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec `by` (a name or a list of names: the columns of its keys), `value` (the field to aggregate),
 --   `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (the
---   length of the time slots in a column `time`), `skip` (patterns of functions that are not a `caller`), `names` (column
---   -> function(key) -> its text); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
+--   length of the time slots in a column `time`), `skip` (patterns of functions that are not a `caller`), `names`
+--   (column -> function(key) -> its text); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
 -- @treturn[1] aggregator
 -- @treturn[2] nil
 -- @treturn[2] string  the reason

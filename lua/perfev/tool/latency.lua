@@ -18,23 +18,6 @@ local is_page = { html = true, svg = true, csv = true, prom = true } -- formats 
 
 local UNKNOWN = "(unknown)"
 
--- The paths of cgroups by id: those that there are, that the recording lists, and new ones.
-local Paths = {}
-Paths.__index = Paths
-
--- Asks for records of new cgroups.
-function Paths:watch(s)
-  s:event { cgroup = function(r) self.known[r.id] = r.path end }
-end
-
-function Paths:find(id, s)
-  if not self.known[id] and not s.opts.input then
-    for one, path in pairs(cgroup.paths()) do self.known[one] = path end
-  end
-  self.known[id] = self.known[id] or ("cgroup %d"):format(id)
-  return self.known[id]
-end
-
 -- --per -> f(tid, comm) -> the key of durations that a script adds
 local function key_functions(s)
   return {
@@ -149,11 +132,8 @@ end
 --- Declares a span whose durations the report takes.
 -- @tparam table spec  as of perfev.span, without `into` and `least`
 function Report:span(spec)
-  local s = session.default()
-  if self.paths then self.paths:watch(s) end
-  self.paths = nil
   spec.into, spec.least = self.into, self.least .. "ns"
-  return s:span(spec)
+  return session.default():span(spec)
 end
 
 --- Adds a duration of a task.
@@ -194,11 +174,6 @@ function M.new(tool, who, opt, spec)
   if self.column then
     self.by[#self.by + 1] = self.column
     self.key_of = key_functions(s)[opt.per]
-  end
-  if opt.per == "cgroup" then
-    local paths = setmetatable({ known = {} }, Paths)
-    self.paths = paths
-    self.names[self.column] = function(key) return type(key) == "string" and key or paths:find(key, s) end
   end
   self.into = new_values(self)
   if self.interval then s:every(self.interval .. "ns", function() print_interval(self) end) end
