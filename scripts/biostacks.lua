@@ -11,7 +11,7 @@ local opt = perfev.args {
   { "--time", help = "put the duration first; requires -a, because a request may end on any CPU" },
   { "--filter", type = "string", metavar = "CONDITION",
     help = "count only requests that match, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"' (a filter in the kernel)" },
-  tool.options.call_graph, tool.options.title,
+  tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
   epilog = [[
 Delayed writes of a file system are requests of a kernel thread; -a includes
 them. With --time a request counts when it ends, including the time in the
@@ -21,7 +21,7 @@ queue; a request is left out if another was merged in front of it. Before Linux
 
 local values = { "requests", { "bytes", unit = "bytes" } }
 if opt.time then table.insert(values, 1, { "time", unit = "ns" }) end
-local profile = perfev.profile { title = opt.title or "block requests", values = values }
+local profile = tool.profile("biostacks", opt, { title = "block requests", values = values })
 -- By device and first sector, in bounded memory: the end of some requests is never recorded.
 local requests = opt.time and perfev.span {
   start = true, stop = true, by = { "args.dev", "args.sector" },
@@ -41,4 +41,4 @@ if requests then
   tool.require_all_tasks("biostacks", "--time: a request ends on any CPU, outside of its task")
 end
 
-perfev.done(function() tool.print_profile("biostacks", profile, opt.format, opt.call_graph) end)
+perfev.done(function() tool.print_profile("biostacks", profile, opt) end)

@@ -15,7 +15,7 @@ local opt = perfev.args {
     help = "top, tree: for a terminal; folded: both numbers; html, svg: a flame graph; json" },
   { "--differ-by", choices = { "comm", "dso", "binary" }, metavar = "WHAT",
     help = "compare commands, files with code, or programs, and not functions" },
-  { "--absolute", help = "compare the values, not the shares" },
+  tool.options.absolute,
   { "--top", type = "integer", metavar = "N", help = "print N rows (default: 20; json: all)" },
   { "-e --event", metavar = "EVENT", help = "compare the samples of this event of the recordings" },
   { "--unit", metavar = "WORD", help = "the unit of folded stacks (default: samples); ns and bytes are scaled" },

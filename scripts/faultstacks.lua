@@ -11,13 +11,14 @@ local opt = perfev.args {
   { "--major", help = "count only faults that waited for a file to be read" },
   { "--minor", help = "count only the others: pages that are new or already in memory" },
   tool.options.user, tool.options.kernel, tool.options.call_graph, tool.options.title,
+  tool.options.baseline, tool.options.absolute,
   epilog = [[
 Faults inside the kernel for a task count too, as of read(2) into new memory.]],
 }
 
 if opt.major and opt.minor then tool.refuse("faultstacks", "--major or --minor, not both") end
 
-local profile = perfev.profile { title = opt.title or "page faults", values = { "faults", "major" } }
+local profile = tool.profile("faultstacks", opt, { title = "page faults", values = { "faults", "major" } })
 
 local function count(event, major)
   perfev.event(tool.with_stacks("faultstacks", opt, {
@@ -32,4 +33,4 @@ end
 if not opt.minor then count("major-faults", 1) end
 if not opt.major then count("minor-faults | page-faults", 0) end
 
-perfev.done(function() tool.print_profile("faultstacks", profile, opt.format, opt.call_graph) end)
+perfev.done(function() tool.print_profile("faultstacks", profile, opt) end)

@@ -8,13 +8,13 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "add up the time off the CPU, by the stack that gave it up",
   tool.options.format, tool.options.least, tool.options.user, tool.options.kernel,
-  tool.options.call_graph, tool.options.title,
+  tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
   epilog = [[
 Waits that begin and end during the run count, including waits for a CPU.]],
 }
 
 tool.require_all_cpus "offcputime"
-local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
+local profile = tool.profile("offcputime", opt, { title = "off CPU", values = { { "time", unit = "ns" }, "waits" } })
 local waits = perfev.span {
   start = true, stop = true, cancel = true, by = "tid", max_waiting = tool.MAX_TASKS, least = opt.least .. "ns",
   start_where = { "tid", "!=", 0 }, stop_where = { "out", "==", false },
@@ -29,4 +29,4 @@ perfev.event(tool.with_stacks("offcputime", opt, {
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 
-perfev.done(function() tool.print_profile("offcputime", profile, opt.format, opt.call_graph) end)
+perfev.done(function() tool.print_profile("offcputime", profile, opt) end)

@@ -11,7 +11,7 @@ local opt = perfev.args {
   { "--filter", type = "string", metavar = "CONDITION",
     help = "a condition on the woken task, as in 'pid == 1234' (a filter in the kernel)" },
   tool.options.least, tool.options.user, tool.options.kernel,
-  tool.options.call_graph, tool.options.title,
+  tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
   epilog = [[
 A stack starts with the waiting task and its frames; after -- follow the frames
 of the waker and its name. The time is from leaving the CPU to running again.
@@ -21,7 +21,7 @@ all.]],
 
 tool.require_all_cpus "offwaketime"
 tool.require_machine_pids "offwaketime"
-local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
+local profile = tool.profile("offwaketime", opt, { title = "off CPU", values = { { "time", unit = "ns" }, "waits" } })
 
 -- The innermost frame first: the waker itself.
 local function joined(stack, waker, waker_stack)
@@ -54,4 +54,4 @@ perfev.event(tool.with_stacks("offwaketime", opt, {
   sample = waits.via,
 }))
 
-perfev.done(function() tool.print_profile("offwaketime", profile, opt.format, opt.call_graph) end)
+perfev.done(function() tool.print_profile("offwaketime", profile, opt) end)

@@ -14,16 +14,16 @@ local opt = perfev.args {
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; json, pprof, speedscope, firefox, callgrind" },
   tool.options.user, tool.options.kernel,
   { "--idle", help = "include idle CPUs" },
-  tool.options.call_graph, tool.options.title,
+  tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
 }
 
 if opt.frequency < 0 then tool.refuse("profile", "-F: 0 or more") end
 
 local is_clock = opt.event:find "^cpu%-clock" or opt.event:find "^task%-clock"
-local profile = perfev.profile {
-  title = opt.title or opt.event,
+local profile = tool.profile("profile", opt, {
+  title = opt.event,
   values = { "samples", { is_clock and "time" or opt.event, unit = is_clock and "ns" or "count" } },
-}
+})
 
 local event = perfev.event(tool.with_stacks("profile", opt, {
   tool.sampled_event(opt.event), sample_type = { "period" },
@@ -38,4 +38,4 @@ perfev.begin(function()
   profile.title, value.name, value.unit = opt.title or other, other, "count"
 end)
 
-perfev.done(function() tool.print_profile("profile", profile, opt.format, opt.call_graph) end)
+perfev.done(function() tool.print_profile("profile", profile, opt) end)

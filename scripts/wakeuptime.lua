@@ -11,7 +11,7 @@ local opt = perfev.args {
   { "--filter", type = "string", metavar = "CONDITION",
     help = "a condition on the woken task, as in 'pid == 1234' (a filter in the kernel)" },
   tool.options.least, tool.options.user, tool.options.kernel,
-  tool.options.call_graph, tool.options.title,
+  tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
   epilog = [[
 A stack starts with the sleeping task; the waker and its frames follow. A wakeup
 by an interrupt is attributed to the interrupted task. Waits that begin and end
@@ -21,7 +21,7 @@ command, -p and similar, only waits that such a task ends count; -a has all.]],
 
 tool.require_all_cpus "wakeuptime"
 tool.require_machine_pids "wakeuptime"
-local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
+local profile = tool.profile("wakeuptime", opt, { title = "asleep", values = { { "time", unit = "ns" }, "waits" } })
 local falls_asleep = { "and", { "out", "==", true }, { "preempt", "==", false }, { "tid", "!=", 0 } }
 local sleeps = perfev.span {
   start = true, stop = true, cancel = true, by = "tid", stop_by = "args.pid", max_waiting = tool.MAX_TASKS,
@@ -38,4 +38,4 @@ perfev.event(tool.with_stacks("wakeuptime", opt, {
   sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,
 }))
 
-perfev.done(function() tool.print_profile("wakeuptime", profile, opt.format, opt.call_graph) end)
+perfev.done(function() tool.print_profile("wakeuptime", profile, opt) end)

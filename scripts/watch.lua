@@ -12,7 +12,7 @@ local opt = perfev.args {
   { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
     help = "w: writes; rw: also reads; x: calls of the function there" },
   { "--each", help = "print a line and the stack for each access at once" },
-  tool.options.format, tool.options.call_graph, tool.options.title,
+  tool.options.format, tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
   epilog = [[
 The processor reports a write after it, so the stack is that of the following
 instruction. Writes by the kernel count too, as root.]],
@@ -20,7 +20,8 @@ instruction. Writes by the kernel count too, as root.]],
 
 local words = { w = "writes", rw = "accesses", x = "calls" }
 local what = words[opt.access]
-local profile = perfev.profile { title = opt.title or ("%s of %s"):format(what, opt.variable), values = { what } }
+if opt.each and opt.baseline then tool.refuse("watch", "--each or --baseline, not both") end
+local profile = tool.profile("watch", opt, { title = ("%s of %s"):format(what, opt.variable), values = { what } })
 local first, last
 
 perfev.event(tool.with_stacks("watch", opt, {
@@ -38,5 +39,5 @@ perfev.done(function()
     profile.duration = first and last - first
     print(("%d %s of %s"):format(profile:total(), what, perfev.escape(opt.variable)))
   end
-  tool.print_profile("watch", profile, opt.format, opt.call_graph)
+  tool.print_profile("watch", profile, opt)
 end)

@@ -677,7 +677,7 @@ describe("a script's output at the end", function()
     io.stderr = { write = function(_, text) said[#said + 1] = text end }
     local out = assert(io.tmpfile())
     io.output(out)
-    require "perfev.tool".print_profile("profile", p, "folded")
+    require "perfev.tool".print_profile("profile", p, { format = "folded" })
     out:seek "set"
     assert.equal("f1_[k] 1\nf2_[k] 1\nf3_[k] 1\n", out:read "a")
     assert.same({ "profile: 2 of 3 stacks have their names\n" }, said)

@@ -1,6 +1,8 @@
 -- The stack scripts on the simulated kernel: known stacks, exact numbers; and versions with Lua callbacks, which print
 -- the same.
 
+local elf = require "spec.support.elf"
+local perfdata = require "spec.support.perfdata"
 local protobuf = require "spec.support.protobuf"
 local run = require "spec.support.run"
 
@@ -203,6 +205,222 @@ describe("watch", function()
     local r = run { run.perfl, "watch", "0x601041/4", "--", "true" }
     assert.same({ 1, "" }, { r.code, r.out })
     assert.matches("0x601041 is not a multiple of the length 4", r.err, 1, true)
+  end)
+end)
+
+describe("--baseline", function()
+  local function lines(...) return table.concat({ ... }, "\n") .. "\n" end
+
+  -- Two waits of app, for so many ms, and one of helper that never ends.
+  local function waiting(first, second)
+    return ([[
+      local SWITCH = { type = 1, config = 3 }
+      local function waits(from, to, pid, stack)
+        at(from, 0, sample(pid, SWITCH, stack))
+        at(from, 0, switch(pid, true))
+        if to then at(to, 0, switch(pid, false)) end
+      end
+      waits(10, 10 + %d, 7, { LEAF, ROOT })
+      waits(200, 200 + %d, 7, { MIDDLE, ROOT })
+      waits(300, nil, 8, { MIDDLE, ROOT })]]):format(first, second)
+  end
+  local old, new = waiting(30, 10), waiting(30, 30)
+
+  local function compare(world, ...)
+    local r = on(world, "-a", ...)
+    assert.same({ 0, "" }, { r.code, r.err })
+    return r.out
+  end
+
+  local shares = lines(
+    "    time     own  before  change   total  change  function",
+    "30.00 ms   50.0%   75.0%   -25.0   50.0%   -25.0  leaf [kernel]",
+    "30.00 ms   50.0%   25.0%   +25.0   50.0%   +25.0  middle [kernel]",
+    "    0 ns    0.0%    0.0%     0.0  100.0%     0.0  app",
+    "    0 ns    0.0%    0.0%     0.0  100.0%     0.0  root [kernel]",
+    "60.00 ms  100.0%  100.0%     0.0                  all")
+
+  it("compares with folded stacks, whose numbers are the script's own, in each format", function()
+    local path = run.write_file(dir .. "/old.folded", output_of(old, "offcputime", "-f", "folded"))
+    local function with(...) return compare(new, "offcputime", "--baseline", path, ...) end
+    assert.equal(shares, with("-f", "top"))
+    assert.equal(lines(
+      "    time     before     change  function",
+      "60.00 ms   40.00 ms  +20.00 ms  - app",
+      "60.00 ms   40.00 ms  +20.00 ms    root [kernel]",
+      "30.00 ms   30.00 ms       0 ns    - leaf [kernel]",
+      "30.00 ms   10.00 ms  +20.00 ms    - middle [kernel]",
+      "60.00 ms   40.00 ms  +20.00 ms  all"), with "--absolute")
+    assert.equal("app;root_[k];leaf_[k] 30000000 30000000\napp;root_[k];middle_[k] 10000000 30000000\n",
+      with("-f", "folded"))
+    local html = with("-f", "html")
+    assert.truthy(html:find('"title":"off CPU, since old.folded"', 1, true))
+    assert.truthy(with("-f", "html", "--title", "mine"):find('"title":"mine"', 1, true))
+    assert.truthy(with("-f", "html", "--absolute"):find('"absolute":true', 1, true))
+    assert.truthy(with("-f", "svg"):find("leaf [kernel] (30.00 ms time, 50.0%); baseline 30.00 ms, 75.0%", 1, true))
+    assert.truthy(with("-f", "json"):find('"baseline_total":40000000', 1, true))
+  end)
+
+  it("compares with a packed aggregator of the same unit", function()
+    local perfev = require "perfev"
+    local waits_by_stack = perfev.sum { value = "period", by = { "comm", "stack" }, unit = "ns" }
+    waits_by_stack:add(30000000, "app", "root;leaf")
+    waits_by_stack:add(10000000, "app", "root;middle")
+    local path = run.write_file(dir .. "/old.pack", waits_by_stack:pack())
+    local out = compare(new, "offcputime", "--baseline", path, "-f", "json")
+    assert.matches('{"own":30000000,"own_share":0.75,[^}]*},"kind":"kernel","module":"%[kernel%]","name":"leaf"', out)
+    assert.matches('"baseline_total":40000000', out, 1, true)
+    path = run.write_file(dir .. "/sizes.pack", perfev.sum { value = "period", by = "comm", unit = "bytes" }:pack())
+    local r = on(new, "-a", "offcputime", "--baseline", path)
+    assert.same({ 1, "", ("offcputime: %s: the pack has size, and the profile time\n"):format(path) },
+      { r.code, r.out, r.err })
+  end)
+
+  -- leaf has 3 of 4 events, in the baseline 1 of 4
+  local scripts = {
+    { "profile", "{ type = 1, config = 0 }" }, { "faultstacks", "{ type = 1, config = 5 }" },
+    { "biostacks", '"block:block_io_start"' }, { "watch 0x601040/8", "{ type = 5, config = 0 }" },
+  }
+  for _, script in ipairs(scripts) do
+    local line, event = table.unpack(script)
+    it("is an option of " .. line:match "%S+", function()
+      local world = ([[
+        k:tracepoint("block:block_io_start", 2102, "unsigned int dev; unsigned int bytes")
+        local function take(ms, stack)
+          at(ms, 0, sample(7, %s, stack, { period = 1, args = { dev = 1, bytes = 512 } }))
+        end
+        for i = 1, 3 do take(i, { LEAF, ROOT }) end
+        take(10, { MIDDLE, ROOT })]]):format(event)
+      local path = run.write_file(dir .. "/before.folded", "app;root_[k];leaf_[k] 1\napp;root_[k];middle_[k] 3\n")
+      local words = {}
+      for word in (line .. " -f folded --baseline"):gmatch "%S+" do words[#words + 1] = word end
+      words[#words + 1] = path
+      assert.equal("app;root_[k];leaf_[k] 1 3\napp;root_[k];middle_[k] 3 1\n", compare(world, table.unpack(words)))
+    end)
+  end
+
+  for _, script in ipairs { "wakeuptime", "offwaketime" } do
+    it("is an option of " .. script, function()
+      local folded = output_of(waits, script, "-f", "folded")
+      local path = run.write_file(dir .. "/waits.folded", (folded:gsub(" (%d+)0\n", " %1\n")))
+      assert.equal((folded:gsub(" (%d+)0\n", " %1 %10\n")), compare(waits, script, "--baseline", path, "-f", "folded"))
+    end)
+  end
+
+  it("refuses a format without changes, and --absolute without a baseline", function()
+    refused("offcputime: --baseline: the format pprof does not show changes\n  try: -f top, -f tree, ",
+      "offcputime", "--baseline", "x", "-f", "pprof", "--", "true")
+    refused("profile: --absolute compares with a baseline\n  try: --baseline FILE",
+      "profile", "--absolute", "--", "true")
+    refused("watch: --each or --baseline, not both", "watch", "0x8", "--each", "--baseline", "x", "--", "true")
+  end)
+
+  it("names a file that cannot be read, and runs nothing", function()
+    local function fails(why, path)
+      local r = on(new, "-a", "offcputime", "--baseline", path)
+      assert.same({ 1, "" }, { r.code, r.out })
+      assert.matches(why, r.err, 1, true)
+    end
+    fails("offcputime: nowhere: No such file or directory\n", "nowhere")
+    fails("/bad.folded: folded stacks: line 1 does not end with a count: 'no count'\n",
+      run.write_file(dir .. "/bad.folded", "no count\n"))
+    local cut = run.write_file(dir .. "/cut.data", "PERFILE2" .. ("\0"):rep(90))
+    local r = run({ run.perfl, "-q", "profile", "--baseline", cut, "--", "touch", dir .. "/ran" })
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("^profile: .*cut.data", r.err)
+    assert.is_nil(run.slurp(dir .. "/ran"))
+  end)
+end)
+
+describe("--baseline with a recording", function()
+  local BASE, APP = 0x400000, 7
+
+  -- Writes a program whose functions are at other addresses in each, and a recording of its events. samples:
+  -- { { function, ms [, ms of the switch in] }, … }; with a second time the task leaves the CPU, without the first it
+  -- was away.
+  local function record(name, attr, at_address, samples)
+    os.execute(("mkdir %s/%s"):format(dir, name))
+    local path, address = ("%s/%s/app"):format(dir, name), {}
+    local symbols = { { "main", 0x1000, 0x100 } }
+    for i, symbol in ipairs { "leaf", "middle" } do
+      address[symbol] = BASE + at_address + i * 0x100 + 0x10
+      symbols[#symbols + 1] = { symbol, 0x1000 + at_address + i * 0x100, 0x100 }
+    end
+    run.write_file(path, elf.file { functions = symbols })
+    attr.sample_type, attr.sample_id_all = { "identifier", "ip", "tid", "time", "cpu", "period", "callchain" }, true
+    local built = perfdata.new { events = { { attr = attr, ids = { 1 }, name = "recorded" } } }
+    local function trailer(ms) return { pid = APP, tid = APP, time = ms * 1000000, cpu = 0, identifier = 1 } end
+    built:add { type = "comm", pid = APP, tid = APP, comm = "app", sample_id = trailer(1) }
+    built:add { type = "mmap", pid = APP, tid = APP, addr = BASE, len = 0x10000, pgoff = 0x1000, filename = path,
+      sample_id = trailer(2) }
+    for _, one in ipairs(samples) do
+      local ip, from, to = address[one[1]], one[2], one[3]
+      if from then
+        built:add { type = "sample", identifier = 1, pid = APP, tid = APP, time = from * 1000000, cpu = 0, period = 5,
+          ip = ip, callchain = { -512, ip, BASE + 0x10 } }
+      end
+      if from and to then built:add { type = "switch", out = true, sample_id = trailer(from) } end
+      if to and to < math.huge then built:add { type = "switch", out = false, sample_id = trailer(to) } end
+    end
+    built:round()
+    return run.write_file(("%s/%s.data"):format(dir, name), built:file())
+  end
+
+  local function compare(later, ...)
+    local r = run { run.perfl, "-q", "-i", later, ... }
+    assert.same({ 0, "" }, { r.code, r.err })
+    return r.out
+  end
+
+  local function switches() return { type = 1, config = 3, sample_period = 1, context_switch = true } end
+
+  it("adds up its waits by the same script; a function is one at any address", function()
+    local old = record("old", switches(), 0, { { "leaf", 10, 40 }, { "middle", 50, 60 }, { "middle", 100, math.huge } })
+    -- Its first record is a switch in: the wait that the baseline left open does not end here.
+    local new = record("new", switches(), 0x4000, { { nil, nil, 110 }, { "leaf", 120, 150 }, { "middle", 160, 190 } })
+    local function with(...) return compare(new, "offcputime", "--baseline", old, ...) end
+    assert.equal("app;main;leaf 30000000 30000000\napp;main;middle 10000000 30000000\n", with("-f", "folded"))
+    assert.matches("\n30.00 ms +50.0%% +75.0%% +%-25.0 +50.0%% +%-25.0  leaf %[app%]\n", with("-f", "top"))
+    -- --least is for both
+    assert.equal("app;main;leaf 30000000 30000000\napp;main;middle 0 30000000\n",
+      with("-f", "folded", "--least", "20ms"))
+  end)
+
+  it("counts its samples and their periods", function()
+    local function clock() return { type = 1, config = 0, sample_period = 1 } end
+    local old = record("slow", clock(), 0, { { "leaf", 10 }, { "middle", 11 }, { "middle", 12 }, { "middle", 13 } })
+    local new = record("fast", clock(), 0x4000, { { "leaf", 10 }, { "leaf", 11 }, { "leaf", 12 }, { "middle", 13 } })
+    assert.equal("samples     own  before  change   total  change  function\n"
+      .. "      3   75.0%   25.0%   +50.0   75.0%   +50.0  leaf [app]\n"
+      .. "      1   25.0%   75.0%   -50.0   25.0%   -50.0  middle [app]\n"
+      .. "      0    0.0%    0.0%     0.0  100.0%     0.0  app\n"
+      .. "      0    0.0%    0.0%     0.0  100.0%     0.0  main [app]\n"
+      .. "      4  100.0%  100.0%     0.0                  all\n", compare(new, "profile", "--baseline", old))
+    local html = compare(new, "profile", "--baseline", old, "-f", "html")
+    -- app, main, leaf, middle; samples and time
+    assert.truthy(html:find('"base":[[0,0,1,3],[0,0,5,15]]', 1, true), html:match '"base":%b[]')
+    assert.truthy(html:find('"own":[[0,0,3,1],[0,0,15,5]]', 1, true), html:match '"own":%b[]')
+    -- The same samples as folded stacks
+    local folded = run.write_file(dir .. "/slow.folded", compare(old, "profile", "-f", "folded"))
+    assert.equal(compare(new, "profile", "--baseline", old), compare(new, "profile", "--baseline", folded))
+  end)
+
+  it("compares only the numbers of samples if it has another event", function()
+    local old = record("cycles", { type = 0, config = 0, sample_period = 1 }, 0, { { "leaf", 10 } })
+    local new = record("clock", { type = 1, config = 0, sample_period = 1 }, 0, { { "leaf", 10 }, { "leaf", 11 } })
+    local html = compare(new, "profile", "--baseline", old, "-f", "html")
+    assert.truthy(html:find('"base":[[0,0,1],[0,0,0]]', 1, true), html:match '"base":%b[]')
+  end)
+
+  it("names its missing event, and one that was cut", function()
+    local old = record("clocks", { type = 1, config = 0, sample_period = 1 }, 0, { { "leaf", 10 } })
+    local r = run { run.perfl, "-q", "-i", old, "profile", "-e", "page-faults", "--baseline", old }
+    assert.equal(1, r.code)
+    local new = record("waits", switches(), 0, { { "leaf", 10, 40 } })
+    r = run { run.perfl, "-q", "-i", new, "offcputime", "--baseline", old }
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("offcputime: .*/clocks.data", r.err)
+    assert.matches("none of the events is in it", r.err, 1, true)
   end)
 end)
 

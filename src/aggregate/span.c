@@ -102,12 +102,24 @@ static void grow_chains(struct pev_spans *spans)
 	spans->cap = cap;
 }
 
-static void make_room(struct pev_spans *spans)
+static void remove_oldest(struct pev_spans *spans)
 {
 	const struct pev_begun *one = spans->oldest;
 
+	remove_start(spans, find_start(spans, one->hash, one->key, one->len));
+}
+
+void pev_spans_clear(struct pev_spans *spans)
+{
+	while (spans->oldest)
+		remove_oldest(spans);
+	spans->unstarted = spans->restarted = spans->dropped = spans->cancelled = 0;
+}
+
+static void make_room(struct pev_spans *spans)
+{
 	if (spans->nr >= spans->most) {
-		remove_start(spans, find_start(spans, one->hash, one->key, one->len));
+		remove_oldest(spans);
 		spans->dropped++;
 	}
 	if (spans->nr >= spans->cap)

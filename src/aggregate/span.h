@@ -43,6 +43,8 @@ struct pev_spanned {
 /* most: at least 1. -ENOMEM. */
 int pev_spans_init(struct pev_spans *spans, uint32_t most);
 void pev_spans_free(struct pev_spans *spans);
+/* Removes all waiting starts, and sets the counters to 0. */
+void pev_spans_clear(struct pev_spans *spans);
 
 /* Starts the key's span at time, in ns. -ENOMEM: nothing has changed. */
 int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64_t time,

@@ -246,7 +246,8 @@ tool.print_durations(took: any, column: string, name: function, top: integer?, m
 tool.latency(who: string, opt: table, spec: table): table
 tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?
 tool.print_path_calls(opt: table)
-tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
+tool.profile(who: string, opt: table, spec: table): perfev.Profile
+tool.print_profile(who: string, p: perfev.Profile, opt: table|string)
 tool.print_function(who: string, name: string, count: any, periods: any, opt: table)
 tool.select_calls(who: string, expression: string): table<string, true>
 tool.print_calls(opt: table)

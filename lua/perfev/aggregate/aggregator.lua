@@ -533,6 +533,11 @@ function M.add_span(self, span)
   table.insert(spans[self], span)
 end
 
+--- Removes the waiting starts and the counts of the spans that feed the aggregator.
+function M.clear_spans(self)
+  for _, span in ipairs(spans[self] or {}) do core.span_clear(span.native) end
+end
+
 --- Text lines about values outside the rows: lost keys, missing fields, unmatched spans.
 -- @treturn {string,...}
 function methods:remarks()

@@ -43,6 +43,9 @@ M.options = {
   kernel = { "--kernel", help = "show only kernel frames" },
   unit = { "--unit", choices = { "ns", "us", "ms", "s" }, default = "us", metavar = "UNIT", help = "ns, us, ms or s" },
   title = { "--title", metavar = "TEXT", help = "the title of the picture" },
+  baseline = { "--baseline", metavar = "FILE",
+    help = "compare with this recording, folded stacks (a;b;c 12), or packed aggregator" },
+  absolute = { "--absolute", help = "compare the values, not the shares" },
 }
 
 -- Has its choices from perfev.profile, which most scripts do not load.
@@ -352,13 +355,21 @@ function M.print_calls(opt) require "perfev.tool.system_calls.print_calls" (opt)
 -- @treturn function         f(tid, time) -> the fact of that record; nil: it is missing, or of a recording
 function M.early_facts(spec, collect) return require "perfev.live.early_facts" (spec, collect) end
 
+--- Makes the profile that a script prints at its end. Reads the baseline when the session starts: a recording with the
+-- script's own events and callbacks.
+-- @tparam string who
+-- @tparam table opt   values of the options: `format`, and what exists of `title`, `baseline`, `absolute`
+-- @tparam table spec  of perfev.profile
+-- @treturn profile
+function M.profile(who, opt, spec) return require("perfev.tool.profile_output").new(M, who, opt, spec) end
+
 --- Looks up the names of a profile, with progress on standard error each second, and writes it to the output.
 -- @tparam string who
 -- @tparam profile profile
--- @tparam string format         one of perfev.profile.formats
--- @tparam[opt] string call_graph  as the script took stacks: perfl prints a hint if they are cut short
-function M.print_profile(who, profile, format, call_graph)
-  require "perfev.tool.profile_output" (who, profile, format, call_graph)
+-- @tparam table|string opt  values of the options, as for `M.profile`, and `call_graph`: perfl prints a hint if the
+--                           stacks are cut short; or the name of a format
+function M.print_profile(who, profile, opt)
+  require("perfev.tool.profile_output").print(who, profile, type(opt) == "string" and { format = opt } or opt)
 end
 
 --- Prints the source lines and instructions of a function with their shares of its samples.

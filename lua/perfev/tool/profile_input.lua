@@ -40,7 +40,7 @@ local function read_recording(tool, who, path, opt)
 end
 
 local function read_folded(text, opt)
-  return profiles.read(text, { title = opt.title, values = values_in(opt.unit or "count") })
+  return profiles.read(text, { title = opt.title, values = opt.values or values_in(opt.unit or "count") })
 end
 
 local is_stack = { stack = true, ustack = true, kstack = true }
@@ -54,7 +54,12 @@ local function read_pack(bytes, opt)
     return nil, ("the pack is a perfev.%s: its values cannot be added to those of callers\n"
       .. "  try: the pack of a perfev.count or perfev.sum"):format(spec.kind)
   end
-  local profile = profiles { title = opt.title, values = values_in(opt.unit or spec.unit or "count") }
+  local values = opt.values or values_in(opt.unit or spec.unit or "count")
+  if opt.values and spec.unit and spec.unit ~= values[1].unit then
+    local quantity = quantities[spec.unit] or escape(spec.unit)
+    return nil, ("the pack has %s, and the profile %s"):format(quantity, values[1].name)
+  end
+  local profile = profiles { title = opt.title, values = values }
   for _, row in ipairs(packed:rows()) do
     local frames = {}
     for i, name in ipairs(spec.by) do
@@ -120,6 +125,63 @@ function M.read(tool, who, path, opt)
   end
   if not profile then return nil, kind == "recording" and why or ("%s: %s"):format(escape(path), why) end
   return opt.by and by(profile, opt.by) or profile
+end
+
+-- ---- baselines ----
+
+local TRACEPOINT = 2 -- PERF_TYPE_TRACEPOINT: the number of an event differs from machine to machine
+
+local function is_same_event(attr, other)
+  return not attr or not other or attr.type == other.type
+    and (attr.type == TRACEPOINT or attr.config == other.config)
+end
+
+-- Returns the content of a profile as a new one, with this number of value types.
+local function copy_of(profile, nr)
+  local copy = profiles { values = table.move(profile.values, 1, nr, 1, {}) }
+  for stack, values in profile:stacks() do copy:add(stack, table.unpack(values, 1, nr)) end
+  return copy
+end
+
+-- Reads a recording with the events and callbacks of the default session, which fill the profile, and empties it for
+-- the session. If the session has other events, as a clock instead of cycles, only the first value type is compared:
+-- the number of samples.
+local function replay(tool, who, path, profile)
+  local s, is_same, declared = session.new(), true, session.default().events
+  local command = ("perfl %s --baseline %s"):format(who, path)
+  session.configure_reader(s, path)
+  for _, ev in ipairs(declared) do s:event(ev.decl.spec) end
+  s:begin(function()
+    for i, ev in ipairs(declared) do
+      if ev.decl.text == tool.sampled_event "cpu-clock" then tool.replaced_clock(who, s.events[i], command) end
+      is_same = is_same and is_same_event(ev.attr, s.events[i].attr)
+    end
+  end)
+  local ok, why = s:run()
+  if not ok then return nil, why end
+  local baseline = copy_of(profile, is_same and #profile.values or 1)
+  profile:clear()
+  for _, sampler in ipairs(profile.samplers) do agg.clear_spans(sampler.from) end
+  return baseline
+end
+
+--- Reads the baseline of a script's profile, which is still empty; called when the default session starts.
+-- @tparam table tool  the module perfev.tool, which loads this one
+-- @treturn[1] profile  its title is the file's name
+-- @treturn[2] nil
+-- @treturn[2] string  the cause
+function M.read_baseline(tool, who, path, profile)
+  local kind, text = read_file(path)
+  if not kind then return nil, text end
+  local baseline, why
+  if kind == "recording" then
+    baseline, why = replay(tool, who, path, profile)
+  else
+    baseline, why = (kind == "pack" and read_pack or read_folded)(text, { values = { profile.values[1] } })
+  end
+  if not baseline then return nil, ("%s: %s"):format(escape(path), why) end
+  baseline.title = name_of(path)
+  return baseline
 end
 
 return M

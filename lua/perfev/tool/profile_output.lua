@@ -1,9 +1,13 @@
---- Writes the profile of a script: looks up its names, with progress on stderr each second, writes it to the output,
--- and sets the session's `hint`, which perfl prints after the summary, if the stacks are cut short.
+--- The profile of a script: makes it, with the baseline that the options name, and writes it. The session's `hint`,
+-- which perfl prints after the summary, tells that the stacks are cut short.
 
 local core = require "perfev.core"
+local escape = require "perfev.base.escape"
 local lazy = require "perfev.base.lazy_module"
+local profiles = require "perfev.profile"
 local session = lazy "perfev.live.session"
+
+local M = {}
 
 local SECOND = 1000000000
 local MONOTONIC = 1
@@ -38,9 +42,51 @@ local function hint_at_short_stacks(profile, call_graph)
     .. "try: %s--call-graph dwarf"):format(share * 100 // 1, is_recorded and "perfl record " or "")
 end
 
---- See perfev.tool.print_profile.
-return function(who, profile, format, call_graph)
-  profile:resolve(progress(who))
-  io.write(profile[format](profile, { annotate = true }, function(line) io.write(line) end))
-  session.default().hint = call_graph and hint_at_short_stacks(profile, call_graph)
+local function can_compare(format)
+  for _, name in ipairs(profiles.diff_formats) do
+    if name == format then return true end
+  end
+  return false
 end
+
+local function check_baseline(tool, who, opt)
+  if opt.absolute and not opt.baseline then
+    tool.refuse(who, "--absolute compares with a baseline\n  try: --baseline FILE")
+  end
+  if opt.baseline and not can_compare(opt.format) then
+    tool.refuse(who, ("--baseline: the format %s does not show changes\n  try: -f %s"):format(opt.format,
+      table.concat(profiles.diff_formats, ", -f ")))
+  end
+end
+
+--- See perfev.tool.profile.
+-- @tparam table tool  the module perfev.tool, which loads this one
+function M.new(tool, who, opt, spec)
+  check_baseline(tool, who, opt)
+  spec.title = opt.title or spec.title
+  local profile = profiles(spec)
+  if not opt.baseline then return profile end
+  session.default():begin(function()
+    local baseline, why = require("perfev.tool.profile_input").read_baseline(tool, who, opt.baseline, profile)
+    opt.baseline = baseline or tool.refuse(who, why, 1)
+  end)
+  return profile
+end
+
+-- The script may have renamed the value types since the baseline was read.
+local function prepare_baseline(profile, opt)
+  local baseline = opt.baseline
+  baseline.values = table.move(profile.values, 1, #baseline.values, 1, {})
+  if not opt.title then profile.title = ("%s, since %s"):format(profile.title or "profile", escape(baseline.title)) end
+end
+
+--- See perfev.tool.print_profile.
+function M.print(who, profile, opt)
+  profile:resolve(progress(who))
+  if opt.baseline then prepare_baseline(profile, opt) end
+  io.write(profile[opt.format](profile, { annotate = true, baseline = opt.baseline, absolute = opt.absolute },
+    function(line) io.write(line) end))
+  session.default().hint = opt.call_graph and hint_at_short_stacks(profile, opt.call_graph)
+end
+
+return M

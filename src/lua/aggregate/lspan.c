@@ -183,9 +183,20 @@ static int l_span_counts(lua_State *L)
 	return 2;
 }
 
+/* span_clear(span): removes all waiting starts and counts */
+static int l_span_clear(lua_State *L)
+{
+	struct l_span *self = luaL_checkudata(L, 1, TYPENAME);
+
+	pev_spans_clear(&self->spans);
+	self->bypassed = 0;
+	return 0;
+}
+
 void l_span_register(lua_State *L)
 {
 	l_class(L, TYPENAME, NULL, l_span_gc);
 	l_set_function(L, "span", l_span);
+	l_set_function(L, "span_clear", l_span_clear);
 	l_set_function(L, "span_counts", l_span_counts);
 }
