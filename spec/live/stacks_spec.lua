@@ -339,29 +339,6 @@ describe("watch", function()
 end)
 
 describe("top", function()
-  it("draws at the terminal's width, ends by q and restores the terminal's settings", function()
-    requires("perf", "root", "program script", "program stty")
-    local line = ("stty cols 60 rows 12; stty -g >before; %s -a top -I 150ms; stty -g >after"):format(run.perfl)
-    -- Typed once a function has been drawn: on a slow machine the first picture may be empty.
-    local typing = "mkfifo typed; timeout 500 sh -c 'until grep -qs \"[0-9]% \" drawn; do :; done; printf q' >typed & "
-    local drawing = ("script -qefc %s drawn <typed >/dev/null; cat drawn"):format(run.quote(line))
-    local r = run(typing .. drawing, { cwd = dir })
-    local before, after = run.capture("cat " .. dir .. "/before"), run.capture("cat " .. dir .. "/after")
-    assert.is_true(#before > 0)
-    assert.equal(before, after)
-    local most = 0
-    for picture in r.out:gmatch "\27%[H(cpu%-clock: .-)\27%[J" do
-      local nr = 0
-      for text in picture:gmatch "([^\n]*)\27%[K\r\n" do
-        nr = nr + 1
-        assert.is_true(utf8.len(text) <= 60, text)
-      end
-      most = math.max(most, nr)
-    end
-    assert.is_true(most >= 3 and most <= 11, r.out)
-    assert.matches("perfl: [%d,]+ records, [%d,]+ lost", r.out)
-  end)
-
   it("leaves the terminal to a command, and still prints the last table", function()
     local out = output_of("faults", "top", "--event", "minor-faults", "-F", "0")
     assert.matches("\n +%d+ +[%d.]+%%  touch %[acts%]\n", out)

@@ -10,7 +10,7 @@ local lua_folders = {
   "perfev/option_tables", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",
   "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
   "perfev/profile/html", "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
-  "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/rewrite", "perfl/verb", "the program",
+  "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/rewrite", "perfl/verb", "the program",
 }
 local FILES_MAX = 15 -- in a folder; a .c and its .h count as one
 

@@ -60,7 +60,8 @@ function M.start_duration(session)
   return true
 end
 
-local function watch_descriptor(session, fd, handler)
+--- Calls a handler when a descriptor is readable.
+function M.watch_descriptor(session, fd, handler)
   local ok, what, code, failed = session.core:watch(fd)
   if not ok then return nil, explain.refusal(what, code, failed), code end
   session.handlers[fd] = handler
@@ -76,12 +77,12 @@ function M.start_watches(session)
   local watch, pidfd = session.opts.watch, session.child and session.child:pidfd()
   if watch then
     steps[#steps + 1] = function()
-      return watch_descriptor(session, watch[1], function() callback.call(session, "watch", watch[2]) end)
+      return M.watch_descriptor(session, watch[1], function() callback.call(session, "watch", watch[2]) end)
     end
   end
   if pidfd then
     steps[#steps + 1] = function()
-      return watch_descriptor(session, pidfd, function() command.poll_status(session) end)
+      return M.watch_descriptor(session, pidfd, function() command.poll_status(session) end)
     end
   end
   for _, step in ipairs(steps) do

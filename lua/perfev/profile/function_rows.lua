@@ -3,8 +3,13 @@
 local calls = require "perfev.profile.call_tree"
 local terminal = require "perfev.picture.terminal"
 
--- Returns a function that adds a node's values to its function's sums. A recursive call adds nothing to the total.
-local function adder(tree, side)
+local M = {}
+
+--- Returns a function that adds a node's values to its function's sums. A recursive call adds nothing to the total.
+-- @tparam table tree  of perfev.profile.call_tree
+-- @tparam table side  its values or its baseline's
+-- @treturn function   f(node, its function, sums with `own` and `total`), to be called in the order of the nodes
+function M.adder(tree, side)
   local open = {}
   return function(n, func, sums)
     sums.own = sums.own + side.own[n]
@@ -46,12 +51,12 @@ local function by_change(row) return { row.change.own, row.change.total, row.now
 --                       change of shares is in points
 -- @treturn table  the profile's side of the tree
 -- @treturn table  the baseline's
-return function(profile, opts)
+function M.list(profile, opts)
   local index = profile:value(opts.value)
   local tree = calls.build(profile, opts.baseline)
   local side, base = tree.values[index], tree.base and tree.base[index] or calls.nothing
   local rows, list = {}, {}
-  local add_now, add_before = adder(tree, side), adder(tree, base)
+  local add_now, add_before = M.adder(tree, side), M.adder(tree, base)
   for n, func in ipairs(tree.func) do
     local row = row_of(rows, func, tree.functions)
     add_now(n, func, row.now)
@@ -69,3 +74,5 @@ return function(profile, opts)
   table.sort(list, by(opts.baseline and by_change or by_size))
   return list, side, base
 end
+
+return M

@@ -13,7 +13,7 @@ end
 
 return function(profile, opts)
   local _, value = profile:value(opts.value)
-  local rows, side, base = function_rows(profile, opts)
+  local rows, side, base = function_rows.list(profile, opts)
   local functions = {}
   for i = 1, math.min(opts.limit or #rows, #rows) do
     local row = rows[i]

@@ -47,7 +47,7 @@ end
 
 return function(profile, opts)
   local _, value = profile:value(opts.value)
-  local rows, side, base = function_rows(profile, opts)
+  local rows, side, base = function_rows.list(profile, opts)
   local layout = layouts[not opts.baseline and "plain" or opts.absolute and "values" or "shares"]
   local most = math.min(opts.limit or 20, #rows)
   local with_total = has_callers(rows)

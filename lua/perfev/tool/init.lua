@@ -372,6 +372,18 @@ function M.print_profile(who, profile, opt)
   require("perfev.tool.profile_output").print(who, profile, type(opt) == "string" and { format = opt } or opt)
 end
 
+local own_stdout = io.stdout -- perfl -o replaces it
+
+--- Shows the samples of an event, live: on a terminal with keys, else a table for each interval.
+-- @tparam string who
+-- @tparam table opt   values of the options `event` and `interval`
+-- @tparam table spec  of the event, as perfev.event takes it, without `sample` and `callchain`
+function M.show_top(who, opt, spec)
+  local shown
+  local function title() return opt.event == "cpu-clock" and M.replaced_clock(who, shown) or opt.event end
+  shown = require("perfev.tool.top").show(opt, spec, io.stdout == own_stdout, title)
+end
+
 --- Prints the source lines and instructions of a function with their shares of its samples.
 -- @tparam string who
 -- @tparam string name      of the function
