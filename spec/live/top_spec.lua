@@ -56,12 +56,19 @@ describe("perfl top in a terminal", function()
     for _, key in ipairs { ... } do tmux("send-keys " .. run.quote(key)) end
   end
 
+  -- After SIGKILL the shell goes on while the terminal is being restored. This waits for the settings to be back, and
+  -- prints only then: what is printed before may be lost with top's screen.
+  local WITH_SETTINGS = [[
+    cd %s; trap : INT; stty -g >before; %s; status=$?; n=0
+    until stty -g >after; cmp -s before after || [ $n -eq 1000 ]; do n=$((n + 1)); sleep 0.02; done
+    echo ended $status; echo restored; exec sleep 1000
+  ]]
+
   -- Starts a command in a new terminal, with the terminal's settings before and after it.
   local function start(words, width, height)
     tmux "kill-server"
     nr_started = nr_started + 1
-    run.write_file(dir .. "/line", ("cd %s; trap : INT; stty -g >before; %s; echo ended $?; stty -g >after\n"
-      .. "echo restored; exec cat\n"):format(dir, words))
+    run.write_file(dir .. "/line", WITH_SETTINGS:format(dir, words))
     assert(tmux(("new-session -d -x %d -y %d sh %s/line"):format(width, height, dir)))
   end
 
@@ -183,6 +190,15 @@ describe("perfl top in a terminal", function()
     assert.equal(run.slurp(dir .. "/perfl-top-2.pb.gz"), run.slurp(dir .. "/perfl-top-3.pb.gz"))
     keys("f", "q")
     assert_restored()
+  end)
+
+  it("writes plain tables to the file of -o", function()
+    start_top(80, 24, "-d 300ms -o plain")
+    wait "ended 0"
+    assert_restored()
+    local text = run.slurp(dir .. "/plain")
+    assert.matches("^cpu%-clock: %d+ in %d", text)
+    assert.is_nil(text:find("\27", 1, true))
   end)
 
   it("restores the terminal after Ctrl-C, signals, SIGKILL, the end of the time and an error of the script", function()

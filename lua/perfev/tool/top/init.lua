@@ -47,19 +47,20 @@ local function cgroup_of(pid)
   return path and escape(path) or "(ended)"
 end
 
-local function task_of(s, comm, pid, tid)
+local function task_of(s, comm, thread, pid)
   local leader = s:task(pid)
-  return { comm = escape(comm or "?"), thread = ("%s %d"):format(escape(comm or "?"), tid),
-    process = ("%s %d"):format(escape(leader and leader.comm or comm or "?"), pid), cgroup = cgroup_of(pid) }
+  return { comm = comm, thread = thread, cgroup = cgroup_of(pid),
+    process = ("%s %d"):format(leader and leader.comm and escape(leader.comm) or comm, pid) }
 end
 
 -- Returns the sample callback, and a function that returns the interval since its last call; see rows.lua.
 local function collector(s)
   local all, interval = profiles {}, nil
   local function add(comm, pid, tid, stack, nr)
-    local task = task_of(s, comm, pid, tid)
-    interval.tasks[task.thread] = interval.tasks[task.thread] or task
-    interval.profile:add_under(task.thread, stack, nr)
+    comm = escape(comm or "?")
+    local thread = ("%s %d"):format(comm, tid)
+    interval.tasks[thread] = interval.tasks[thread] or task_of(s, comm, thread, pid)
+    interval.profile:add_under(thread, stack, nr)
   end
   return all:sampler { by = { "comm", "pid", "tid", "stack" }, add = add }, function()
     interval = { tasks = {}, profile = profiles {} }
