@@ -95,20 +95,20 @@ static void run(unsigned char *at, int is_late)
 int main(int argc, char **argv)
 {
 	int is_late = argc > 2 && strcmp(argv[2], "late") == 0;
-	unsigned char *memory;
+	unsigned char *page;
 
 	/* cppcheck-suppress invalidFunctionArg ; -1 is no file, and MAP_ANONYMOUS needs none */
-	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
-	if (argc < 2 || memory == MAP_FAILED)
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (argc < 2 || page == MAP_FAILED)
 		return 1;
 	begin(argv[1]);
-	put_load(memory, "first", 1);
-	run(memory, is_late);
-	put_load(memory, "second", 2);
-	run(memory, is_late);
-	put_load(memory, "third", 3);
-	put_move(memory, memory + 256, 3);
-	run(memory + 256, is_late);
+	put_load(page, "first", 1);
+	run(page, is_late);
+	put_load(page, "second", 2);
+	run(page, is_late);
+	put_load(page, "third", 3);
+	put_move(page, page + 256, 3);
+	run(page + 256, is_late);
 	return fclose(dump);
 }
