@@ -1,6 +1,6 @@
 -- annotate: shows which lines and instructions of a function use the CPU.
--- perfl annotate work -i perf.data
 -- perfl annotate work -- ./server
+-- perfl record -q -- ./server
 -- perfl -i perf.data annotate work --asm
 
 local perfev = require "perfev"

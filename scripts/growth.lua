@@ -9,7 +9,7 @@ local opt = perfev.args {
   summary = "show the memory that processes map and do not unmap, by process and stack",
   { "-T --top", type = "integer", metavar = "N", help = "show only the N stacks with the most bytes" },
   { "--anonymous", help = "leave out mapped files" },
-  tool.options.format, tool.options.call_graph, tool.options.title,
+  tool.options.format, tool.options.call_graph, tool.options.title, tool.options.baseline, tool.options.absolute,
   epilog = [[
 From the system calls mmap, munmap, mremap and brk. A stack is that of the call
 that gave the memory its size. Memory counts when it is mapped, not when it is
@@ -17,6 +17,8 @@ touched: perfl faultstacks shows that. What a process had before the run, and
 the break before its first call of brk, do not count.]],
 }
 
+local profile = tool.profile("growth", opt,
+  { title = "mapped", values = { { "bytes", unit = "bytes" }, "mappings" } })
 local each_held = tool.follow_mappings("growth", opt)
 
 perfev.done(function()
@@ -28,10 +30,9 @@ perfev.done(function()
   end
   local rows = sums:rows()
   table.sort(rows, function(a, b) return a.value.sum > b.value.sum end)
-  local profile = perfev.profile { title = opt.title or "mapped", values = { { "bytes", unit = "bytes" }, "mappings" } }
   for i = 1, math.min(opt.top or #rows, #rows) do
     local row = rows[i]
     profile:add_under({ row.process, row.kind }, row.stack, row.value.sum, row.value.count)
   end
-  tool.print_profile("growth", profile, opt.format, opt.call_graph)
+  tool.print_profile("growth", profile, opt)
 end)

@@ -151,6 +151,27 @@ end
 
 -- ---- running ----
 
+-- A program with a function work(), and with line 12 in a function with the variables n and req.
+local SERVER = [[
+struct request { long len; };
+
+__attribute__((noinline)) long work(long n)
+{
+	volatile long sum = 0;
+	while (n--) sum += n;
+	return sum;
+}
+__attribute__((noinline)) long handle(long n, struct request *req)
+{
+	return work(n * req->len);
+}
+int main(void)
+{
+	struct request req = { 1000 };
+	return handle(50000, &req) == 0;
+}
+]]
+
 --- Makes a directory in which documents' commands run: perfl is in PATH and the module is found.
 function M.place()
   local dir = run.tempdir()
@@ -163,6 +184,8 @@ function M.place()
     run.write_file(("%s/%s.folded"):format(dir, name), "main;" .. name .. " 3\n")
   end
   run.write_file(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
+  run.write_file(dir .. "/srv.c", SERVER)
+  assert(os.execute(("cd %s && gcc -g -o srv srv.c && cp srv server"):format(dir)))
   assert(os.execute(("chmod 755 %s/bin/make && chmod 777 %s/work"):format(dir, dir)))
   return {
     dir = dir, work = dir .. "/work",

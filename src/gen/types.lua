@@ -247,7 +247,7 @@ tool.latency(who: string, opt: table, spec: table): table
 tool.read_profile(who: string, path: string, options: table?): perfev.Profile?, string?
 tool.print_path_calls(opt: table)
 tool.profile(who: string, opt: table, spec: table): perfev.Profile
-tool.print_profile(who: string, p: perfev.Profile, opt: table|string)
+tool.print_profile(who: string, p: perfev.Profile, opt: table)
 tool.show_top(who: string, opt: table, spec: perfev.EventSpec)
 tool.print_function(who: string, name: string, count: any, periods: any, opt: table)
 tool.select_calls(who: string, expression: string): table<string, true>

@@ -366,11 +366,9 @@ function M.profile(who, opt, spec) return require("perfev.tool.profile_output").
 --- Looks up the names of a profile, with progress on standard error each second, and writes it to the output.
 -- @tparam string who
 -- @tparam profile profile
--- @tparam table|string opt  values of the options, as for `M.profile`, and `call_graph`: perfl prints a hint if the
---                           stacks are cut short; or the name of a format
-function M.print_profile(who, profile, opt)
-  require("perfev.tool.profile_output").print(who, profile, type(opt) == "string" and { format = opt } or opt)
-end
+-- @tparam table opt  values of the options, as for `M.profile`, and `call_graph`: perfl prints a hint if the stacks are
+--                    cut short
+function M.print_profile(who, profile, opt) require("perfev.tool.profile_output").print(who, profile, opt) end
 
 local own_stdout = io.stdout -- perfl -o replaces it
 
