@@ -197,7 +197,7 @@ function M.hint(word, names, otherwise)
   return M.meant(near, otherwise), near
 end
 
-local FEW = 12 -- names that a message lists if none is near
+local FEW = 16 -- names that a message lists if none is near
 
 --- The message about an unknown option.
 -- @param name
