@@ -1,6 +1,6 @@
 -- flightrec: keeps the last records in memory and prints or records them at a trigger.
 -- perfl -a flightrec --trigger oom:mark_victim sched:sched_switch
--- perfl -a flightrec -g cpu-clock --record hang.data --trigger sched:sched_process_exit --when 'args.comm == "nginx"'
+-- perfl -a flightrec -g cpu-clock --record oom.data --trigger oom:mark_victim
 -- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- ls
 
 local perfev = require "perfev"

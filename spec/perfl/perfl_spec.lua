@@ -331,8 +331,8 @@ describe("a command line is refused", function()
 end)
 
 describe("a script", function()
-  it("may declare the letters of perfl except -h, and of its long options --json and --eval", function()
-    local may = { ["--json"] = true, ["--eval"] = true }
+  it("may declare the letters of perfl except -h, and some of its long options", function()
+    local may = { ["--json"] = true, ["--eval"] = true, ["--record"] = true, ["--no-names"] = true, ["--lines"] = true }
     for _, flag in ipairs(options.flags) do
       local ok, why = pcall(options.check_conflicts, args.check { { flag } }, "mine")
       if may[flag] or #flag == 2 and flag ~= "-h" then

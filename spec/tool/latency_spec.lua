@@ -83,17 +83,17 @@ describe("--per", function()
     assert.same({ [7] = { 2, 23 }, [8] = { 1, 5 } }, sums("pid", "runqlat", "--per", "pid", "-f", "json"))
     assert.same({ ["/web.slice"] = { 2, 23 }, ["(unknown)"] = { 1, 5 } },
       sums("cgroup", "runqlat", "--per", "cgroup", "-f", "json"))
-    assert.same({ ["/web.slice"] = { 2, 60 }, ["cgroup 80"] = { 1, 30 } },
+    assert.same({ ["/web.slice"] = { 2, 60 }, ["[cgroup 80]"] = { 1, 30 } },
       sums("cgroup", "cpudist", "--per", "cgroup", "-f", "json"))
     assert.same({ ["/web.slice"] = { 1, 30 } },
       sums("start.cgroup", "biolatency", "--per", "cgroup", "-f", "json"))
     assert.same({ ["/web.slice"] = { 1, 9 } },
       sums("cgroup", "funclatency", "vfs_read", "--per", "cgroup", "-f", "json"))
-    assert.same({ ["read /web.slice"] = { 1, 4000 }, ["write cgroup 80"] = { 1, 100000 } },
+    assert.same({ ["read /web.slice"] = { 1, 4000 }, ["write [cgroup 80]"] = { 1, 100000 } },
       sums("call", "syslat", "--per", "cgroup", "-f", "json"))
     assert.same({ ["NET_RX/1"] = { 1, 7000 } }, sums("softirq", "softirqs", "--per", "cpu", "-f", "json"))
     assert.same({ ["36:disk/1"] = { 1, 2000 } }, sums("handler", "hardirqs", "--per", "cpu", "-f", "json"))
-    assert.same({ ["/web.slice"] = { 1, 4000 }, ["cgroup 80"] = { 1, 100000 } },
+    assert.same({ ["/web.slice"] = { 1, 4000 }, ["[cgroup 80]"] = { 1, 100000 } },
       sums("cgroup", "latency", "syscalls", "--per", "cgroup", "-f", "json"))
   end)
 
