@@ -38,16 +38,28 @@ local function rows() -- the cgroups of one container are one row
   return ipairs((named:top(opt.top or math.maxinteger)))
 end
 
-local function show()
-  local is_json, time = tool.output_format() == "json", times:rows()[1]
+local newest -- the time of the last sample of the earlier tables
+
+-- Returns the time of a table in ns: the interval, or that of its samples; nil: unknown.
+local function time_of_table(interval)
+  local row = times:rows()[1]
+  if not row then return interval end
+  local from = newest or row.value.min
+  newest = row.value.max
+  return interval or newest > from and newest - from or nil
+end
+
+local function show(interval)
+  local is_json, ns = tool.output_format() == "json", time_of_table(interval)
   local what = opt.event == "cpu-clock" and tool.replaced_clock("cgtop", event) or opt.event
   local is_clock = what:find "^%l+%-clock$"
-  local unit = (is_clock and 100 or 1e9) / math.max(time and time.value.max - time.value.min or 1, 1)
+  local unit = ns and (is_clock and 100 or 1e9) / ns
   if not is_json then print((is_clock and "     %CPU" or "  PER SEC") .. "  KIND        NAME (OWNER)") end
   for _, row in rows() do
-    row.event, row.rate = what, row.value * unit
+    row.event, row.rate = what, unit and row.value * unit
     local owner = row.owner ~= "" and (" (%s)"):format(row.owner) or ""
-    local text = ("%9.1f  %-10s  %s%s"):format(row.rate, row.kind, row.name, owner)
+    local rate = unit and ("%.1f"):format(row.rate) or "-"
+    local text = ("%9s  %-10s  %s%s"):format(rate, row.kind, row.name, owner)
     print(is_json and tool.json(row) or perfev.escape(text))
   end
   for _, text in ipairs(is_json and {} or used:remarks()) do print(text) end
@@ -55,5 +67,5 @@ local function show()
   times:clear()
 end
 
-perfev.every(opt.interval / 1e9, show)
-perfev.done(show)
+perfev.every(opt.interval / 1e9, function() show(opt.interval) end)
+perfev.done(function() show() end) -- the rest of an interval, or a recording

@@ -81,6 +81,19 @@ describe("cgtop", function()
     assert.equal(2, select(2, r.out:gsub("\n", "\n")))
   end)
 
+  it("divides by the time of the interval, and prints no rate if the time is unknown", function()
+    local one = { "cgtop", "-e", "sched:sched_process_exec", "-F", "0", "--", "true" }
+    local r = perfl(table.unpack(one))
+    assert.equal(0, r.code, r.err)
+    assert.matches("^  PER SEC  KIND        NAME %(OWNER%)\n        %-  %l+ ", r.out)
+    local row = json.decode((perfl("-j", table.unpack(one)).out))
+    assert.same({ 1 }, { row.value, row.rate })
+    r = perfl("-j", "cgtop", "-e", "sched:sched_process_exec", "-F", "0", "-I", "50ms", "--", "sh", "-c",
+      "sleep 1; exec true")
+    row = json.decode(r.out:match "[^\n]+") -- of the first interval: the exec of sh
+    assert.is_true(row.rate % 20 == 0 and row.rate == 20 * row.value, r.out)
+  end)
+
   it("reports samples without a cgroup", function()
     requires("perf")
     assert.equal(0, perfl("record", "-e", "cpu-clock", "-o", "plain.data", "--", "sh", "-c",
