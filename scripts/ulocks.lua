@@ -22,19 +22,12 @@ for _, op in ipairs { 0, 6, 9, 11, 13 } do
   for _, flags in ipairs { 0, 128, 256, 384 } do waits[#waits + 1] = op | flags end
 end
 
-local lock_functions = { "futex", "lll_lock", "pthread_", "^_*sem_", "^_*mtx_", "^_*cnd_", "^_*thrd_", "clone",
-  "std::.*mutex", "std::.*lock", "std::condition_variable", "std::thread", "syscall", "^_*GI_", "WaitOnAddress" }
+local lock_functions = { "futex", "lll_lock", "^_*pthread_", "^_*new_sem_", "^_*sem_", "^_*mtx_", "^_*cnd_",
+  "^_*thrd_", "^_*clone3?$", "^std::.*mutex", "^std::.*lock", "^std::.*condition_variable", "^std::thread",
+  "^_*syscall$", "^_*GI_", "WaitOnAddress", "^%[unknown%]", "^%[libc%W", "^%[libpthread", "^%[libstdc" }
 
-local function caller_of(stack)
-  for _, frame in ipairs(stack and stack:frames() or {}) do
-    local is_lock = not frame.symbol
-    for _, pattern in ipairs(lock_functions) do is_lock = is_lock or frame.symbol:find(pattern) end
-    if not is_lock then return frame.symbol end
-  end
-  return "[unknown]"
-end
-
-local took = perfev.quantile { by = { "comm", "lock", "caller" }, unit = "ns", max_keys = 1 << 16 }
+local took = perfev.quantile { by = { "comm", "lock", "caller" }, skip = lock_functions, unit = "ns",
+  max_keys = 1 << 16 }
 local waiting = {} -- by thread
 
 perfev.event(tool.with_stacks("ulocks", { call_graph = opt.call_graph, user = true }, {
@@ -48,7 +41,7 @@ perfev.event(tool.with_stacks("ulocks", { call_graph = opt.call_graph, user = tr
 perfev.event { "syscalls:sys_exit_futex", fields = { "tid", "time" }, sample = function(tid, time)
   local wait = waiting[tid]
   waiting[tid] = nil
-  if wait then took:add(time - wait.time, wait.comm, wait.lock, caller_of(wait.stack)) end
+  if wait then took:add(time - wait.time, wait.comm, wait.lock, wait.stack) end
 end }
 
 perfev.done(function()
