@@ -146,4 +146,14 @@ describe("cachestat", function()
       cache(1, 7, "fault", 5, 2) cache(2, 7, "add_to_page_cache", 5, 1, 0, 1) cache(3, 7, "fault", 5, 2)
       cache(4, 7, "fault", 5, 1) cache(5, 7, "delete_from_page_cache", 5, 0, 0, 2)]])
   end)
+
+  it("leaves a fault a hit if its interval has ended when the thread adds the page", function()
+    local hits, misses = 0, 0
+    for _, row in ipairs(rows_of([[cache(1, 7, "fault", 5, 2) cache(3000000, 7, "add_to_page_cache", 5, 1, 0, 1)]],
+      "cachestat", "-I", "1s")) do
+      assert.is_true(row.hits >= 0)
+      hits, misses = hits + row.hits, misses + row.misses
+    end
+    assert.same({ 1, 0 }, { hits, misses })
+  end)
 end)

@@ -13,7 +13,8 @@ local function new_counts() return { hits = 0, misses = 0, added = 0, removed = 
 -- @treturn function  f() -> the counts since its last call
 function M.count()
   local s, counts = session.default(), new_counts()
-  -- By thread: the file of its last additions and their pages, `from` to `to`; the page of its `fault`.
+  -- By thread: the file of its last additions and their pages, `from` to `to`; the page of its `fault`, and the
+  -- counts that have it as a hit.
   local threads = {}
 
   local function add(key, n) counts[key] = counts[key] + n end
@@ -32,8 +33,8 @@ function M.count()
     sample = function(tid, dev, inode, from, order)
       local state, to = state_of(tid, dev, inode), from + (1 << order) - 1
       add("added", 1 << order)
-      if state.fault and not state.is_miss and from <= state.fault and state.fault <= to then
-        state.is_miss = true
+      if state.hits == counts and from <= state.fault and state.fault <= to then -- not taken since
+        state.hits = nil
         add("hits", -1)
         add("misses", 1)
       end
@@ -51,13 +52,15 @@ function M.count()
   s:event { "filemap:mm_filemap_fault", fields = { "tid", "args.s_dev", "args.i_ino", "args.index" },
     sample = function(tid, dev, inode, page)
       if state_of(tid, dev, inode).fault ~= page then
-        threads[tid] = { dev = dev, inode = inode, fault = page }
+        threads[tid] = { dev = dev, inode = inode, fault = page, hits = counts }
         add("hits", 1) -- unless the thread adds this page
       end
     end }
 
   s:event { "filemap:mm_filemap_delete_from_page_cache", fields = { "args.order" },
     sample = function(order) add("removed", 1 << order) end }
+
+  s:event { exit = function(r) threads[r.tid] = nil end }
 
   return function()
     local taken = counts
