@@ -9,8 +9,8 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "show what the scheduler did: turns, delays, a map of the CPUs",
   { "mode", choices = { "timehist", "latency", "map" }, metavar = "MODE", help = "timehist, latency or map" },
-  { "--per", choices = { "comm", "tid" }, default = "tid", metavar = "FIELD",
-    help = "latency: print a row for each comm or tid" },
+  { "--per", choices = { "comm", "tid" }, metavar = "FIELD",
+    help = "latency: print a row for each comm or tid (default: tid)" },
   epilog = [[
 timehist prints a line when a task leaves a CPU. WAIT is the time before its
 turn, DELAY the part of it after the wakeup, RUN the turn.
@@ -21,6 +21,10 @@ idle task is ".", and a task that is not chosen is "-".
 The script watches the machine. With -p, -t, --uid, --comm or a command it shows
 only those tasks and their children. It reads recordings of perf sched record.]],
 }
+
+if opt.per and opt.mode ~= "latency" then
+  tool.refuse("sched", "--per is an option of latency\n  try: perfl sched latency --per " .. opt.per)
+end
 
 tool.print_scheduling(opt.mode, {
   is_chosen = tool.choose_tasks("sched", "the waker of a task is another task, on any CPU"), per = opt.per,

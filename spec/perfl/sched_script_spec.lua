@@ -134,5 +134,13 @@ describe("sched", function()
     assert.matches("must be one of 'timehist', 'latency', 'map'", r.err)
     r = run { run.perfl, "--sim", machine.path(dir, TURNS), "-C", "0", "sched", "map" }
     assert.same({ 2, "sched: the waker of a task is another task, on any CPU\n  try: -a\n" }, { r.code, r.err })
+    r = run { run.perfl, "--sim", machine.path(dir, TURNS), "-C", "0", "sched", "timehist" }
+    assert.same({ 2, "" }, { r.code, r.out })
+  end)
+
+  it("refuses --per with the modes that have no rows", function()
+    local r = run { run.perfl, "sched", "map", "--per", "comm", "--", "true" }
+    assert.same({ 2, "", "sched: --per is an option of latency\n  try: perfl sched latency --per comm\n" },
+      { r.code, r.out, r.err })
   end)
 end)

@@ -20,10 +20,11 @@ function M.is_dead(state) return state & DEAD ~= 0 end
 
 --- Passes the events of the default session to a report: a table with the functions
 --   switch(time, cpu, pid, prev_comm, prev_tid, prev_state, next_comm, next_tid),
---   wakeup(time, tid, comm), runtime(ns, tid, comm), finish(); all but the first may be missing.
+--   begin(), wakeup(time, tid, comm), runtime(ns, tid, comm), finish(); all but the first may be missing.
 function M.feed(report)
   local s, switched = session.default(), {} -- switched by CPU: the time of its last switch
   local stat
+  if report.begin then s:begin(report.begin) end
   if report.wakeup then
     s:event { M.WAKEUPS, fields = { "time", "args.pid", "args.comm" }, sample = report.wakeup }
   end

@@ -28,9 +28,11 @@ return function(opt)
     return wait, delay, to - from
   end
 
-  print(("%15s %-6s %-24s %9s %9s %9s"):format("TIME(s)", "CPU", "TASK[TID/PID]", "WAIT(ms)", "DELAY(ms)",
-    "RUN(ms)"))
   return {
+    begin = function()
+      print(("%15s %-6s %-24s %9s %9s %9s"):format("TIME(s)", "CPU", "TASK[TID/PID]", "WAIT(ms)", "DELAY(ms)",
+        "RUN(ms)"))
+    end,
     wakeup = function(time, tid)
       local task = task_of(tid)
       task.woken = task.woken or time
