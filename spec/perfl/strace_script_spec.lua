@@ -102,6 +102,8 @@ describe("strace", function()
     assert.same({ "read(3, 0x2000, 832)                    = 832 <0.000002>",
       "read(9, 0x2000, 832)                    = -1 EBADF (Bad file descriptor) <0.000002>" }, lines_of(calls, "-T"))
     assert.same({ "read(9, 0x2000, 832)                    = -1 EBADF (Bad file descriptor)" }, lines_of(calls, "-Z"))
+    assert.same({ call = "read", unit = "ns", time = 2000, calls = 1, errors = 1 },
+      json.decode((machine.output(dir, calls, "-j", "strace", "-c", "-Z"))))
   end)
 
   it("prints a call that another task interrupts in two parts, as strace -f", function()

@@ -6,7 +6,7 @@ local MAX_WAITING = 1 << 12 -- facts of a thread; more: its records in the order
 
 --- See perfev.tool.early_facts.
 return function(spec, collect)
-  local s, waiting = session.default(), {} -- by thread: a list of { time =, fact =, has = }
+  local s, waiting = session.default(), {} -- by thread: a list of { time =, fact = }
   local function keep(r, args)
     local list = waiting[r.tid] or {}
     waiting[r.tid] = list

@@ -178,11 +178,13 @@ return function(opt)
     local name = call.name
     calls[tid] = nil
     join(tid, pid)
-    if summary and call.time and is_shown(name) then summary.add(name, time - call.time, result) end
     local file = files and files.leave(tid, time, call, result)
-    local is_left_out = summary or is_birth(call, result) or opt.failed and not call_text.is_error(result)
-    if is_shown(name) and not is_left_out then
-      show_result(time, tid, call, result, file)
+    if is_shown(name) and not (opt.failed and not call_text.is_error(result)) then
+      if summary then
+        if call.time then summary.add(name, time - call.time, result) end
+      elseif not is_birth(call, result) then
+        show_result(time, tid, call, result, file)
+      end
     end
     if files then files.forget(call) end
     forget(tid)
