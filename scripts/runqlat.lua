@@ -11,7 +11,8 @@ local opt = perfev.args {
   epilog = [[
 A wait is from the wakeup, start or preemption of a task until it runs. The idle
 task does not count. The script watches the machine. With -p, -t, --uid, --comm
-or a command it counts only those tasks and their children.]],
+or a command it counts only those tasks and their children. With --per cgroup a
+task that ends at once is (unknown), and a recording is refused.]],
 }
 
 local is_chosen = tool.choose_tasks("runqlat", "the waker of a task is another task, on any CPU")

@@ -202,4 +202,14 @@ describe("a script's output is the same live with --record and from the recordin
       assert.equal(without_late(list[1], live.out), without_late(list[1], again))
     end)
   end
+
+  it("but for the cgroups of tasks that the records do not have", function()
+    if not run.root then pending("needs root") end
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    perfl("-q", "-a", "--record", dir .. "/f", "runqlat", "--per", "cgroup", "--", "sh", "-c", WORK)
+    local r = run { run.perfl, "-q", "-i", dir .. "/f", "runqlat", "--per", "cgroup" }
+    assert.same({ 2, "", "runqlat: --per: a recording lacks the cgroup of these tasks\n  try: --per comm\n" },
+      { r.code, r.out, r.err })
+  end)
 end)

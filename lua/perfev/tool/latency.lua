@@ -19,7 +19,7 @@ local is_page = { html = true, svg = true, csv = true, prom = true } -- formats 
 local UNKNOWN = "(unknown)"
 
 -- --per -> f(tid, comm) -> the key of durations that a script adds
-local function key_functions(s)
+local function key_functions(s, refuse)
   return {
     comm = function(_, comm) return comm end,
     tid = function(tid) return tid end,
@@ -27,7 +27,10 @@ local function key_functions(s)
       local task = s:task(tid)
       return task and task.pid or tid
     end,
-    cgroup = function(tid) return not s.opts.input and cgroup.of_task(tid) or UNKNOWN end,
+    cgroup = function(tid)
+      if s.opts.input then refuse "--per: a recording lacks the cgroup of these tasks\n  try: --per comm" end
+      return cgroup.of_task(tid) or UNKNOWN -- it has ended
+    end,
   }
 end
 
@@ -173,7 +176,7 @@ function M.new(tool, who, opt, spec)
   self.names = plain_copy(spec.names or {})
   if self.column then
     self.by[#self.by + 1] = self.column
-    self.key_of = key_functions(s)[opt.per]
+    self.key_of = key_functions(s, refuse)[opt.per]
   end
   self.into = new_values(self)
   if self.interval then s:every(self.interval .. "ns", function() print_interval(self) end) end
