@@ -12,8 +12,9 @@ local opt = perfev.args {
 FILE is the executed file; it requires the right to read tracepoints. ARGS are
 read from the new program's stack if the kernel could copy it, else from
 /proc/PID/cmdline as soon as the record is read. [?] means that this was too
-late: the program had ended or called exec again. Only recordings of execsnoop have arguments. The kernel's
-records have no exit status. PPID is ? if a recording lacks it.]],
+late: the program had ended or called exec again. Only recordings of execsnoop
+have arguments. The kernel's records have no exit status. PPID is ? if a
+recording lacks it.]],
 }
 
 local started, first = {}, nil

@@ -7,11 +7,12 @@ local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long interrupt handlers take, by name",
-  tool.options.per, tool.options.least, tool.options.interval, tool.options.latency_format,
+  { "--per", metavar = "KEY", help = "print a row for each handler and KEY: cpu" },
+  tool.options.least, tool.options.interval, tool.options.latency_format,
   epilog = [[
-The only KEY is cpu. A handler is named by its driver, as in /proc/interrupts.
-Timers and other vectors of the CPU itself have no handler. "perfl -a latency
-irq" draws the times as a histogram.]],
+A handler is named by its driver, as in /proc/interrupts. Timers and other
+vectors of the CPU itself have no handler. "perfl -a latency irq" draws the
+times as a histogram.]],
 }
 
 tool.require_all_tasks("hardirqs", "a handler runs in whatever task is on the CPU", true)

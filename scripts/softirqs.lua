@@ -7,11 +7,12 @@ local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long soft interrupts take, by kind",
-  { "--per-cpu", help = "as --per cpu" },
-  tool.options.per, tool.options.least, tool.options.interval, tool.options.latency_format,
+  { "--per", metavar = "KEY", help = "print a row for each kind and KEY: cpu" },
+  { "--per-cpu", help = "the same as --per cpu" },
+  tool.options.least, tool.options.interval, tool.options.latency_format,
   epilog = [[
-The only KEY is cpu. Times include interrupts that came in between.
-"perfl -a latency softirq" draws them as a histogram.]],
+Times include interrupts that came in between. "perfl -a latency softirq" draws
+them as a histogram.]],
 }
 
 tool.require_all_tasks("softirqs", "a soft interrupt runs in whatever task is on the CPU", true)

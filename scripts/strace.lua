@@ -14,12 +14,12 @@ local opt = perfev.args {
   { "-y --decode-fds", help = "print the files of descriptors" },
   { "-Z --failed-only", help = "print only calls that failed" },
   epilog = [[
-The tasks are not stopped. Children are followed. Classes of calls: %desc, %file,
-%ipc, %memory, %network, %process, %signal. Arguments are those of the call's
-tracepoint. Memory is an address, but paths are text if kprobes saw them, else
-uprobes on libc, which miss the files that a program opens without libc. -y looks
-a file up as soon as perfl reads the record: <?> means that this was too late. It
-requires a running task; a recording has no files.]],
+The tasks are not stopped. Children are followed. Classes of calls: %desc,
+%file, %ipc, %memory, %network, %process, %signal. Arguments are those of the
+call's tracepoint. Memory is an address, but paths are text if kprobes saw them,
+else uprobes on libc, which miss the files that a program opens without libc.
+-y looks a file up as soon as perfl reads the record: <?> means that this was
+too late. It requires a running task; a recording has no files.]],
 }
 
 tool.print_calls {

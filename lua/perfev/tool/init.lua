@@ -33,10 +33,10 @@ M.options = {
     help = "how to take stacks: fp, frame pointers; defer, the same, user part later (Linux 6.19); "
       .. "dwarf[,BYTES], unwinding; lbr, the CPU's branch records" },
   least = { "--least", type = "duration", default = 0, metavar = "TIME",
-    help = "count only waits of at least this time" },
+    help = "leave out shorter durations" },
   per = { "--per", metavar = "KEY", help = "print one for each KEY: comm, pid, tid, cgroup, ..." },
   interval = { "--interval", type = "duration", metavar = "TIME",
-    help = "print each TIME what was measured in it, as in 1s" },
+    help = "print the durations of each interval of this length" },
   latency_format = { "-f --format", choices = { "text", "html", "json", "prom" }, default = "text", metavar = "FORMAT",
     help = "text; html: a page with histograms; json, as -j; prom: for Prometheus" },
   user = { "--user", help = "show only user frames" },
