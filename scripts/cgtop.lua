@@ -22,6 +22,7 @@ cgroup of each sample: perfl record --all-cgroups.]],
 
 if opt.frequency < 0 then tool.refuse("cgtop", "-F: 0 or more") end
 if opt.interval == 0 then tool.refuse("cgtop", "-I: more than 0") end
+if opt.top and opt.top < 0 then tool.refuse("cgtop", "-T: 0 or more") end
 
 local used = perfev.sum { by = "cgroup", value = "period", where = { "tid", "!=", 0 } }
 local times = perfev.stats { value = "time" }

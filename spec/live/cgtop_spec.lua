@@ -106,6 +106,7 @@ describe("cgtop", function()
   it("refuses intervals and frequencies that make no sense", function()
     for _, case in ipairs {
       { "--interval=0", "cgtop: -I: more than 0\n" }, { "--frequency=-1", "cgtop: -F: 0 or more\n" },
+      { "--top=-1", "cgtop: -T: 0 or more\n" },
     } do
       local r = perfl("cgtop", case[1], "--", "true")
       assert.same({ 2, case[2] }, { r.code, r.err })
