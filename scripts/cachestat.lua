@@ -18,6 +18,8 @@ that the same thread wrote counts as a miss. cachestat of bcc counts pages, by
 functions of the kernel; this counts tracepoints of Linux 6.12.]],
 }
 
+if opt.interval == 0 then tool.refuse("cachestat", "-I: more than 0") end
+
 local take_counts = tool.count_cache_uses()
 
 local print_row, print_heading = tool.table_printer {

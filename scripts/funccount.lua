@@ -16,6 +16,8 @@ The kernel counts and writes no records. Functions that are not called are not
 printed. More than 32 tracepoints need perfl --many.]],
 }
 
+if opt.interval == 0 then tool.refuse("funccount", "-I: more than 0") end
+
 local counter = perfev.counter(opt.events)
 local print_row, print_heading = tool.table_printer { { "event", -40 }, { "count", 12 } }
 

@@ -147,6 +147,13 @@ describe("cachestat", function()
       cache(4, 7, "fault", 5, 1) cache(5, 7, "delete_from_page_cache", 5, 0, 0, 2)]])
   end)
 
+  it("refuses an interval of no time, as funccount", function()
+    for name, words in pairs { cachestat = "", funccount = "page-faults" } do
+      local r = run(("%s %s %s -I 0 -- true"):format(run.quote(run.perfl), name, words))
+      assert.same({ 2, "", name .. ": -I: more than 0\n" }, { r.code, r.out, r.err })
+    end
+  end)
+
   it("leaves a fault a hit if its interval has ended when the thread adds the page", function()
     local hits, misses = 0, 0
     for _, row in ipairs(rows_of([[cache(1, 7, "fault", 5, 2) cache(3000000, 7, "add_to_page_cache", 5, 1, 0, 1)]],
