@@ -449,15 +449,16 @@ end
 -- @treturn ?string
 function M.as_command(found) return with_dashes(found, nil, 1) end
 
--- The number of the first plain word that is not declared or not one of its choices; nil if all fit.
+-- The number of the first plain word that is not declared or not one of its choices; nil if all fit, or if the argument
+-- is required, so the word cannot belong to a command.
 local function first_unfit(found, declared)
   local places, n = plain_words(found, declared), 0
   for _, option in ipairs(declared) do
-    for _ = 1, option.flags and 0 or math.min(option.most, #places - n) do
+    for i = 1, option.flags and 0 or math.min(option.most, #places - n) do
       n = n + 1
       local fits = not option.choices
       for _, choice in ipairs(option.choices or {}) do fits = fits or choice == found.head[places[n]] end
-      if not fits then return n end
+      if not fits then return i > option.least and n or nil end
     end
   end
   return n < #places and n + 1 or nil

@@ -130,8 +130,8 @@ end)
 describe("sched", function()
   it("requires one of its modes, and the whole machine", function()
     local r = run { run.perfl, "sched", "record", "--", "true" }
-    assert.equal(2, r.code)
-    assert.matches("must be one of 'timehist', 'latency', 'map'", r.err)
+    assert.same({ 2, "perfl: argument 'MODE' must be one of 'timehist', 'latency', 'map'\n"
+      .. "  try: perfl sched --help\n" }, { r.code, r.err })
     r = run { run.perfl, "--sim", machine.path(dir, TURNS), "-C", "0", "sched", "map" }
     assert.same({ 2, "sched: the waker of a task is another task, on any CPU\n  try: -a\n" }, { r.code, r.err })
     r = run { run.perfl, "--sim", machine.path(dir, TURNS), "-C", "0", "sched", "timehist" }
