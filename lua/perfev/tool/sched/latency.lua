@@ -39,16 +39,16 @@ end
 
 local function print_table(rows)
   local runtime, count = 0, 0
-  print(("%-20s %11s %6s %8s %8s %13s %13s"):format("TASK", "RUNTIME(ms)", "COUNT", "AVG(ms)", "MAX(ms)", "FROM(s)",
+  print(("%-20s %11s %5s %7s %7s %12s %12s"):format("TASK", "RUNTIME(ms)", "COUNT", "AVG(ms)", "MAX(ms)", "FROM(s)",
     "TO(s)"))
   for _, row in ipairs(rows) do
     local who = row.nr_tasks > 1 and ("(%d)"):format(row.nr_tasks) or row.tid
-    print(("%-20s %11s %6d %8s %8s %13s %13s"):format(("%s:%s"):format(escape(row.comm), who), ms(row.runtime),
+    print(("%-20s %11s %5d %7s %7s %12s %12s"):format(("%s:%s"):format(escape(row.comm), who), ms(row.runtime),
       row.count, ms(row.sum // row.count), ms(row.max), row.from and events.seconds(row.from) or "-",
       row.to and events.seconds(row.to) or "-"))
     runtime, count = runtime + row.runtime, count + row.count
   end
-  print(("%-20s %11s %6d"):format("total", ms(runtime), count))
+  print(("%-20s %11s %5d"):format("total", ms(runtime), count))
 end
 
 local function print_json(rows)
