@@ -13,7 +13,8 @@ The task is the one that connects, else the one that closes; - if an interrupt
 does both, as a reset does. MS is the time since the connection is established,
 without TIME_WAIT; of a refused connection, since the attempt. TX and RX are the
 bytes that programs write and read before the end (Linux 6.3, else -), without
-sendfile and splice. Unlike tcplife of bcc, they are not the bytes that TCP
+sendfile and splice. A program that shuts down its side first may read the rest
+after the end. Unlike tcplife of bcc, they are not the bytes that TCP
 acknowledges. Sessions that are older than the run are missing.]],
 }
 
