@@ -147,6 +147,8 @@ describe("strace", function()
     local r = run { run.perfl, "--sim", machine.path(dir, calls), "-a", "strace", "-e", "trace=opne" }
     assert.same({ 2, "strace: -e trace=opne: 'opne' is not a system call or one of %desc, %file, %ipc, %memory, "
       .. "%network, %process, %signal\n  try: -e open\n" }, { r.code, r.err })
+    r = run { run.perfl, "--sim", machine.path(dir, calls), "-a", "strace", "-e", "network" }
+    assert.matches("\n  try: %-e %%network\n$", r.err)
     r = run { run.perfl, "--sim", machine.path(dir, calls), "-a", "strace", "-e", "!" }
     assert.same({ 2, "strace: -e: it names no system call\n  try: -e open,read\n" }, { r.code, r.err })
   end)

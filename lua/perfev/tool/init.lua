@@ -341,7 +341,8 @@ function M.select_calls(who, expression)
   local set, wrong, names = call_formats.select(expression)
   if set then return set end
   if wrong == "" then M.refuse(who, "-e: it names no system call\n  try: -e open,read") end
-  local near = core.nearest(wrong, names)
+  local class = "%" .. wrong -- older versions of strace have classes without %
+  local near = call_formats.CLASSES:find(class, 1, true) and class or core.nearest(wrong, names)
   M.refuse(who, ("-e %s: '%s' is not a system call or one of %s\n  try: -e %s"):format(escape(expression),
     escape(wrong), call_formats.CLASSES, near or "%file"))
 end
