@@ -118,7 +118,9 @@ describe("ulocks", function()
     assert.equal(TIMES, value and value.count)
     assert.is_true(value.sum > 0 and value.max <= value.sum)
     -- No other function waits for that lock.
-    for key in pairs(rows) do assert.is_true(key:find "contend_for_clone$" ~= nil or not key:find(address, 1, true), key) end
+    for key in pairs(rows) do
+      assert.is_true(key:find "contend_for_clone$" ~= nil or not key:find(address, 1, true), key)
+    end
   end)
 
   on("names other waits by their callers: a barrier in main, a join", function()

@@ -1,4 +1,5 @@
---- Follows the allocations of programs, by probes on malloc and related functions: each with its stack, until it is freed.
+--- Follows the allocations of programs, by probes on malloc and related functions: each with its stack, until it is
+-- freed.
 --
 -- A free takes effect at the entry of its function, an allocation at the return: in between another thread can get the
 -- freed address, and no other thread has the new one.
