@@ -29,6 +29,8 @@ end
 
 local report = tool.latency("funclatency", opt, { title = name, footer = print_sums,
   per = { comm = "comm", pid = "pid", tid = "tid", cgroup = "cgroup" } })
+perfev.done(function() all:rows() end) -- read: perfl does not print it
+
 local calls = report:span { start = true, stop = true, by = "tid" }
 local twins = perfev.span { start = true, stop = true, by = "tid", into = all, least = opt.least .. "ns" }
 perfev.event { ("%sprobe:%s"):format(kind, name), sample = { calls.start, twins.start } }

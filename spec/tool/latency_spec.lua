@@ -172,6 +172,15 @@ count 3
     assert.equal(HEAD, text:sub(1, #HEAD))
   end)
 
+  it("prom and json have nothing else behind them, also of a script with a second sum", function()
+    for format, last in pairs { prom = "perfev_vfs_read_seconds_count 1\n", json = "}\n" } do
+      local r = run { run.perfl, "--sim", machine.path(dir, ""), "-a", "-d", "5s", "funclatency", "vfs_read", "-f",
+        format }
+      assert.equal(0, r.code, r.err)
+      assert.equal(last, r.out:sub(-#last))
+    end
+  end)
+
   it("prom escapes labels", function()
     local text = output_of("runqlat", "--per", "comm", "-f", "prom")
     assert.truthy(text:find([[_bucket{next_comm="a\"b\\c\\x1b",le="0.000008191"} 1]], 1, true), text)
