@@ -3,7 +3,10 @@
 local syscalls = require "perfev.tracepoint.syscalls"
 local tracefs = require "perfev.tracepoint.tracefs"
 
-local M = {}
+local M = { AT_FDCWD = -100 }
+
+--- Returns the int in a register.
+function M.to_int(value) return ((value & 0xffffffff) ~ 0x80000000) - 0x80000000 end
 
 -- A call whose function in the kernel has another name than the call.
 local functions = { stat = "newstat", lstat = "newlstat", fstat = "newfstat", uname = "newuname",

@@ -7,7 +7,7 @@ local formats = require "perfev.tool.system_calls.call_formats"
 
 local M = {}
 
-local AT_FDCWD = -100
+local AT_FDCWD, to_int = formats.AT_FDCWD, formats.to_int
 local MAX_ERRNO = 4095
 local NR_REGISTERS = 6
 
@@ -29,8 +29,6 @@ local signed_types = { int = true, pid_t = true, ["const clockid_t"] = true, clo
   qid_t = true, mqd_t = true, timer_t = true, ["const int"] = true }
 local wide_types = { long = true, loff_t = true, off_t = true, ssize_t = true, ["unsigned long"] = true,
   size_t = true, u64 = true, ["const void"] = true, aio_context_t = true }
-
-local function to_int(value) return ((value & 0xffffffff) ~ 0x80000000) - 0x80000000 end
 
 local function address_text(value) return value == 0 and "NULL" or ("0x%x"):format(value) end
 

@@ -12,7 +12,7 @@ local syscalls = require "perfev.tracepoint.syscalls"
 
 local LATE = 5000000 -- ns from a call to its lookup
 local MONOTONIC = 1
-local AT_FDCWD = -100
+local AT_FDCWD, to_int = formats.AT_FDCWD, formats.to_int
 local ALL = "all" -- in the place of a descriptor: each may have changed
 
 local opens = { open = true, openat = true, openat2 = true, creat = true }
@@ -22,8 +22,6 @@ local makes = { socket = true, accept = true, accept4 = true, epoll_create = tru
   timerfd_create = true, signalfd = true, signalfd4 = true, pidfd_open = true }
 local changes_many = { close_range = true, pipe = true, pipe2 = true, socketpair = true, unshare = true,
   recvmsg = true, fcntl = true }
-
-local function to_int(value) return ((value & 0xffffffff) ~ 0x80000000) - 0x80000000 end
 
 local function makes_descriptor(name) return opens[name] or copies[name] or makes[name] end
 
