@@ -255,6 +255,20 @@ describe("a static probe", function()
     both(prog, declare {}, check)
   end)
 
+  on("reads a variable of the program, wherever its segment of data is mapped", function()
+    if core.machine ~= "x86_64" then pending "the test program has no such probe for this machine" end
+    for _, program in ipairs { prog, static or nil, sparse or nil } do
+      local s = perfev.session { command = { program, tostring(TIMES) } }
+      local n, right = 0, 0
+      s:event { "usdt:" .. program .. ":perfev:count", sample = function(_, a)
+        right = right + (a.arg1 == math.max(n - 1, 0) and 1 or 0) -- of the call before
+        n = n + 1
+      end }
+      assert(s:run())
+      assert.same({ TIMES, TIMES }, { n, right }, program)
+    end
+  end)
+
   on("watches the whole machine without a name in tracefs", function()
     need_probe()
     local s = perfev.session { command = { prog, tostring(TIMES) }, all_cpus = true }

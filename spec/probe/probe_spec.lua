@@ -622,7 +622,7 @@ describe("the location of arguments", function()
   local function by_note(note, arch)
     core.machine = arch or "x86_64"
     local file = { elf = require("perfev.elf").read(seed "shared") }
-    return table.concat(fetch.words(fetch.by_note(note, nil, file)), " ")
+    return table.concat(fetch.words(fetch.by_note({ args = note, pc = 0x1a0, offset = 0x1a0 }, nil, file)), " ")
   end
 
   it("comes from a static probe's note, in the assembler's syntax", function()
@@ -630,7 +630,8 @@ describe("the location of arguments", function()
       ["-4@%edi 8@%rsi"] = "arg1=%di:s32 arg2=%si:u64", ["1@%al 2@%r9w 4@%r10d -1@%dil"] =
         "arg1=%ax:u8 arg2=%r9:u16 arg3=%r10:u32 arg4=%di:s8",
       ["-4@$-5 8@$7"] = "arg1=\\-5:s32 arg2=\\7:u64", ["8@(%rax) -8@-16(%rbp)"] = "arg1=+0(%ax):u64 arg2=-16(%bp):s64",
-      ["2@sem(%rip) 2@sem+1(%rip)"] = "arg1=@+0x1008:u16 arg2=@+0x1009:u16",
+      -- sem is byte 0x1008 of the file, and 0x2008 bytes from byte 0 in the segment of the code.
+      ["2@sem(%rip) 2@sem+1(%rip)"] = "arg1=@+8200:u16 arg2=@+8201:u16",
       -- These are nowhere a probe could look.
       ["4@%ah 8@8(%rax,%rbx,4) 8@none(%rip) 3@%eax 8@%xmm0 8"] = "", [""] = "",
     } do

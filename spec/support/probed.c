@@ -2,7 +2,8 @@
  * probed.c - calls functions with known arguments N times, for specs of probes: probed N [wait]
  *
  * For i below N: work(i, "text-i", -3 * i), which returns 2 * i - 3; the static probe
- * perfev:step with i and a pointer to the text, where its semaphore is up; counter = i.
+ * perfev:step with i and a pointer to the text, where its semaphore is up; counter = i. On x86_64
+ * work() has the static probe perfev:count with the counter, in memory.
  * With "wait" it prints its pid first, starts when its standard input has a line or ends, and
  * prints the sum of work()'s results and how often the static probe was enabled.
  * The static probe is <sys/sdt.h>'s, written down here, so that no package is needed.
@@ -62,6 +63,22 @@ __attribute__((noinline, noclone)) void step(int i, const char *text)
 __attribute__((noinline, noclone)) long work(int n, const char *text, long more)
 {
 	__asm__ volatile("" : : "r"(text) : "memory");
+#ifdef __x86_64__
+	__asm__ volatile(
+		"990: nop\n"
+		".pushsection .note.stapsdt,\"\",\"note\"\n"
+		".balign 4\n"
+		".4byte 992f-991f, 994f-993f, 3\n"
+		"991: .asciz \"stapsdt\"\n"
+		"992: .balign 4\n"
+		"993: .8byte 990b, _.stapsdt.base, 0\n"
+		".asciz \"perfev\"\n"
+		".asciz \"count\"\n"
+		".asciz \"-8@counter(%%rip)\"\n"
+		"994: .balign 4\n"
+		".popsection\n"
+		: : : "memory");
+#endif
 	return 5L * n + more - 3;
 }
 /* clang-format on */

@@ -412,11 +412,11 @@ end
 -- One definition has one set of arguments, so all places must keep them in the same locations. If they do not, it is an
 -- error if the user wants arguments; otherwise the event has none.
 local function read_place_args(list, asked, file)
-  local args, why = arguments.by_note(list[1].args, asked, file)
+  local args, why = arguments.by_note(list[1], asked, file)
   if not args then return nil, why end
   local words = table.concat(arguments.words(args), " ")
   for i = 2, #list do
-    local other = arguments.by_note(list[i].args, asked, file)
+    local other = arguments.by_note(list[i], asked, file)
     if not other or table.concat(arguments.words(other), " ") ~= words then
       if not asked then return {} end
       return nil, "the compiler has copied this probe, and each copy keeps its arguments in other locations\n"

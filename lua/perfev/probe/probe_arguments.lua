@@ -256,10 +256,10 @@ local function format_offset(text)
   return n and ("%+d"):format(n)
 end
 
--- machine -> function(assembler operand) -> register | nil, fetch | nil, nil: a probe cannot read it
+-- machine -> function(assembler operand, static probe, file) -> register | nil, fetch | nil, nil: it cannot be read
 local operands = {}
 
-function operands.x86_64(text, file)
+function operands.x86_64(text, probe, file)
   local name = text:match("^%%(%w+)$")
   if name then return x86_register(name) end
   local constant = text:match("^%$(%-?%d+)$")
@@ -267,11 +267,12 @@ function operands.x86_64(text, file)
   local offset, base = text:match("^(%-?%d*)%(%%(%w+)%)$")
   local register = base and base ~= "rip" and x86_register(base)
   if register and format_offset(offset) then return nil, ("%s(%%%s)"):format(format_offset(offset), register) end
-  -- A variable of the program: the kernel accepts its offset in the file.
+  -- A variable of the program. @+N is N bytes after the address at which the file would begin if all of it were mapped
+  -- as the probe's segment is (translate_user_vaddr(), 6.18); a segment of data may have another distance.
   local symbol, more = text:match("^([%a_.][%w_.]*)([+-]?%d*)%(%%rip%)$")
-  local found = symbol and file.elf and file.elf:symbol(symbol)
-  local at = found and found.offset and found.offset + (math.tointeger(tonumber(more)) or 0)
-  return nil, at and ("@+0x%x"):format(at)
+  local found = symbol and probe.offset and file.elf and file.elf:symbol(symbol)
+  local at = found and found.value - probe.pc + probe.offset + (math.tointeger(tonumber(more)) or 0)
+  return nil, at and ("@+%d"):format(at)
 end
 
 function operands.aarch64(text)
@@ -295,12 +296,12 @@ local integers = { [1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64", [-1] = "s8
                    [-8] = "s64" }
 
 -- Reads one argument of the note. Without `asked` it is called arg1, arg2, ... -> arg | nil: a probe cannot read it
-local function read_operand(word, number, asked, file)
+local function read_operand(word, number, asked, probe, file)
   local size, text = word:match("^(%-?%d+)f?@(.+)$")
   local row = types[integers[math.tointeger(tonumber(size))]]
   if not row then return nil end
   local arg = asked or { name = "arg" .. number, type = row, text = word }
-  local register, fetch = (operands[core.machine] or function() end)(text, file)
+  local register, fetch = (operands[core.machine] or function() end)(text, probe, file)
   if register then
     fetch_register(arg, register)
   elseif fetch then
@@ -312,16 +313,16 @@ local function read_operand(word, number, asked, file)
 end
 
 --- Finds the location of each argument in a static probe's note.
--- @tparam string note     "-4@%edi 8@-8(%rbp)"
+-- @tparam table probe     of file.elf:probes(): `args` such as "-4@%edi 8@-8(%rbp)", `pc`, `offset`
 -- @tparam ?table asked    from `parse`; nil: all arguments as arg1, arg2, ... with the note's types
 -- @tparam table file      from binary.open
 -- @treturn[1] table       args; without `asked`, arguments that a probe cannot read are left out
 -- @treturn[2] nil
 -- @treturn[2] string
-function M.by_note(note, asked, file)
-  local words, args = split_note(note), {}
+function M.by_note(probe, asked, file)
+  local words, args = split_note(probe.args), {}
   if not asked then
-    for i, word in ipairs(words) do args[#args + 1] = read_operand(word, i, nil, file) end
+    for i, word in ipairs(words) do args[#args + 1] = read_operand(word, i, nil, probe, file) end
     return args
   end
   for _, one in ipairs(asked) do
@@ -332,7 +333,7 @@ function M.by_note(note, asked, file)
       if not words[arg.position] then
         return nil, ("args: '%s': the probe has %d arguments"):format(arg.text, #words)
       end
-      if not read_operand(words[arg.position], arg.position, arg, file) then
+      if not read_operand(words[arg.position], arg.position, arg, probe, file) then
         return nil, ("args: '%s': a probe cannot read its location (%s)"):format(
           arg.text, words[arg.position])
       end
