@@ -107,6 +107,12 @@ describe("a probe with variables by name", function()
     assert.equal(TIMES, count_right(seen, function(a, i) return a.retval == (i == 0 and "zero" or "one") end))
   end)
 
+  on("has the values of constants", function(program)
+    local seen = trace(program, ("uprobe:%s:requests.c:%d"):format(program, line_of "scaled"),
+      { "most", "least", "port" })
+    assert.equal(TIMES, count_right(seen, function(a) return a.most == 200 and a.least == -3 and a.port == 40000 end))
+  end)
+
   on("applies a filter to them in the kernel", function(program)
     local s = perfev.session { command = { program, tostring(TIMES) } }
     local n = 0

@@ -82,6 +82,15 @@ SEPARATE void repeat(int n)
 	KEEP(text); /* line: repeated */
 }
 
+/* With optimization the constants are only in the debug information. */
+SEPARATE void scale(int n)
+{
+	const int most = 200, least = -3;
+	const unsigned short port = 40000;
+
+	KEEP(n * most + least + port); /* line: scaled */
+}
+
 int main(int argc, char **argv)
 {
 	int times = argc > 1 ? atoi(argv[1]) : 1;
@@ -101,6 +110,7 @@ int main(int argc, char **argv)
 		http_post(i);
 		ftp_name(i);
 		repeat(i % 8);
+		scale(i);
 	}
 	return 0;
 }

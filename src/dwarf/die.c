@@ -48,6 +48,28 @@ const char *pev_die_linkage_name(Dwarf_Die *die)
 	return dwarf_diename(die);
 }
 
+/*
+ * Bytes of a fixed number have no sign in themselves (DWARF 5, section 7.5.5): gcc writes 200 as
+ * DW_FORM_data1, and negative numbers as DW_FORM_sdata. dwarf_formsdata() extends the sign of both.
+ */
+bool pev_die_constant(Dwarf_Attribute *attribute, int64_t *value)
+{
+	const unsigned form = dwarf_whatform(attribute);
+	Dwarf_Sword with_sign;
+	Dwarf_Word number;
+
+	if (form == DW_FORM_sdata || form == DW_FORM_implicit_const) {
+		if (dwarf_formsdata(attribute, &with_sign) != 0)
+			return false;
+		*value = with_sign;
+		return true;
+	}
+	if (dwarf_formudata(attribute, &number) != 0)
+		return false;
+	*value = (int64_t)number;
+	return true;
+}
+
 bool pev_die_is_space(Dwarf_Die *die)
 {
 	const int tag = dwarf_tag(die);

@@ -23,6 +23,8 @@ int pev_die_next(Dwarf_Die *die);
 const char *pev_die_file(Dwarf_Die *die, unsigned attribute);
 /* Returns the linkage name of a function, which may be mangled, or its name, or NULL. */
 const char *pev_die_linkage_name(Dwarf_Die *die);
+/* Reads the value of a constant (DW_AT_const_value). False if it is not a number. */
+bool pev_die_constant(Dwarf_Attribute *attribute, int64_t *value);
 /* True for the parts of a program whose children have names of their own: namespaces, modules. */
 bool pev_die_is_space(Dwarf_Die *die);
 /* Finds the function, out of line, that contains the address. */

@@ -7,6 +7,8 @@
 
 #include <dwarf.h>
 
+#include "dwarf/die.h"
+
 static void start_at(struct pev_location *location, enum pev_location_start start, uint64_t reg,
 		     uint64_t offset)
 {
@@ -242,11 +244,11 @@ static void follow(struct pev_location *location, const Dwarf_Op *ops, size_t nr
 static void read_constant_value(Dwarf_Die *variable, struct pev_location *location)
 {
 	Dwarf_Attribute attribute;
-	Dwarf_Sword value;
+	int64_t value;
 
 	if (!dwarf_attr_integrate(variable, DW_AT_const_value, &attribute))
 		return;
-	if (dwarf_formsdata(&attribute, &value) != 0) {
+	if (!pev_die_constant(&attribute, &value)) {
 		give_up(location, PEV_LOCATION_COMPUTED);
 		return;
 	}

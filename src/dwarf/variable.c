@@ -311,10 +311,10 @@ static void read_enumeration(Dwarf_Die *die, struct pev_type *type)
 	more = dwarf_child(die, &value);
 	for (; more == 0; more = pev_die_next(&value)) {
 		Dwarf_Attribute attribute;
-		Dwarf_Sword number;
+		int64_t number;
 
 		if (dwarf_attr(&value, DW_AT_const_value, &attribute) &&
-		    dwarf_formsdata(&attribute, &number) == 0 && number < 0)
+		    pev_die_constant(&attribute, &number) && number < 0)
 			type->is_signed = true;
 	}
 }
