@@ -199,6 +199,22 @@ describe("the dump of a JIT compiler", function()
     assert.is_nil((dump:find(CODE)))
   end)
 
+  it("may have indexes that collide: then those of old functions are forgotten, and cannot move", function()
+    local inverse = 0x9e3779b97f4a7c15 -- of the factor of the hash, modulo 2^64
+    for _ = 1, 6 do inverse = inverse * (2 - 0x9e3779b97f4a7c15 * inverse) end
+    local dump, bytes = core.jit_dump(7, PATH), { header "<" }
+    for i = 1, 400 do bytes[#bytes + 1] = load("<", 1, CODE + 16 * i, 16, i * inverse, "f" .. i) end
+    for _, i in ipairs { 1, 300, 400 } do
+      bytes[#bytes + 1] = move("<", 2, CODE + 16 * i, CODE + 0x10000 + 16 * i, 16, i * inverse)
+    end
+    assert(dump:read(table.concat(bytes)))
+    for i = 1, 400 do
+      local moved = (i == 1 or i == 400) and 0x10000 or 0
+      assert.equal("f" .. i, (dump:find(CODE + 16 * i + moved)))
+      assert.is_nil((dump:find(CODE + 16 * i + 0x10000 - moved)))
+    end
+  end)
+
   it("with too many functions keeps the first ones", function()
     local one = load("<", 1, CODE, 0x10, 1, "f")
     local dump = core.jit_dump(7, PATH)

@@ -22,6 +22,7 @@
 #define DEBUG_BYTES 32u /* without the entries */
 #define FLAG_ARCH_TIMESTAMP 1u /* times are of the processor's clock */
 #define OVERLAP_MAX 64 /* starts at or below the address that are searched */
+#define PROBES_MAX 256 /* places of the hash table that are searched */
 #define DUMPS_MAX 4096u /* of a session */
 
 enum { JIT_CODE_LOAD,
@@ -177,15 +178,25 @@ uint64_t pev_jit_dump_offset(const struct pev_jit_dump *dump) { return dump->off
 
 /* ---- functions ---- */
 
-/* The place of the last load with that code_index, or the free place for it. */
+static bool is_load_of(const struct pev_jit_dump *dump, uint32_t load, uint64_t index)
+{
+	return load && dump->entries[dump->places[load - 1]].index == index;
+}
+
+/*
+ * The place of the last load with that code_index, or the place for it. Indexes that were chosen
+ * to collide replace each other.
+ */
 static uint32_t *find_load(const struct pev_jit_dump *dump, uint64_t index)
 {
 	const uint64_t hash = index * UINT64_C(0x9e3779b97f4a7c15);
 	uint32_t mask = dump->cap_loads - 1, at = (uint32_t)(hash >> 32) & mask;
 
-	while (dump->loads[at] &&
-	       dump->entries[dump->places[dump->loads[at] - 1]].index != index)
+	for (int n = 1; n < PROBES_MAX && dump->loads[at]; n++) {
+		if (is_load_of(dump, dump->loads[at], index))
+			break;
 		at = (at + 1) & mask;
+	}
 	return &dump->loads[at];
 }
 
@@ -337,7 +348,7 @@ static int read_move(struct pev_jit_dump *dump, const unsigned char *p)
 	uint32_t *load = dump->nr ? find_load(dump, pev_load64(p + 56, dump->swap)) : NULL;
 	struct entry moved, gone;
 
-	if (!load || !*load)
+	if (!load || !is_load_of(dump, *load, pev_load64(p + 56, dump->swap)))
 		return 1;
 	if (dump->nr + 2 > PEV_JIT_MAX)
 		return -EFBIG;
@@ -489,9 +500,9 @@ uint32_t pev_jit_dump_loads(struct pev_jit_dump *dump, uint64_t time)
 {
 	uint32_t low = 0, high = dump->nr;
 
-	sort(dump);
-	if (dump->no_time)
+	if (dump->no_time || time == PEV_JIT_NEWEST)
 		return dump->nr;
+	sort(dump);
 	while (low < high) {
 		const uint32_t mid = low + (high - low) / 2;
 
