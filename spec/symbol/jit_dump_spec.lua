@@ -282,6 +282,22 @@ describe("the file of a dump", function()
     assert.same({ ("%s is used up to byte %d: it is damaged, or of an unknown version"):format(PATH, place) }, said)
   end)
 
+  it("has the code of a function, unless the record's lengths contradict each other", function()
+    local dumps = jit_dump.new(false)
+    local function code()
+      return k:with(function() return jit_dump.code(dumps, 7, 40, print) end)
+    end
+    k:with(function() assert.equal("made", (jit_dump.find(dumps, 7, CODE, print))) end)
+    local whole = k.files[PATH]
+    assert.same({ 62, ("\x90"):rep(0x100) }, { code() })
+    for _, length in ipairs { -1, math.mininteger, math.maxinteger, 0x105 } do
+      k.files[PATH] = whole:sub(1, 80) .. string.pack("<i8", length) .. whole:sub(89)
+      dumps = jit_dump.new(false)
+      k:with(function() jit_dump.find(dumps, 7, CODE, print) end)
+      assert.is_nil((code()))
+    end
+  end)
+
   it("is not taken for a marker by another name", function()
     for _, path in ipairs { "/tmp/jit-.dump", "/tmp/jit-7.dumb", "/tmp/xjit-7.dump", "/tmp/jit-7x.dump" } do
       local seen

@@ -170,7 +170,7 @@ local function parse_load(head, bytes)
   local form = string.unpack("<I4", head) == MAGIC and "<" or ">"
   local machine = string.unpack(form .. "I4", head, 13)
   local _, size, _, _, _, _, _, length = string.unpack(form .. "I4I4I8I4I4I8I8I8", bytes)
-  assert(size - LOAD_BYTES > length and length <= PART)
+  assert(length >= 0 and length <= PART and length < size - LOAD_BYTES)
   return machine, size, length
 end
 
