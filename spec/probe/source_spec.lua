@@ -26,11 +26,13 @@
 --   23    handle((struct req *)&req, 3);
 --   24  }
 
+local arguments = require "perfev.probe.probe_arguments"
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
 local perfev = require "perfev"
 local probe = require "perfev.probe.probe"
 local sim = require "perfev.sim"
+local variables = require "perfev.probe.variables"
 
 local E = perfev.errno
 local UPROBES, KPROBES = "/sys/kernel/tracing/uprobe_events", "/sys/kernel/tracing/kprobe_events"
@@ -184,6 +186,35 @@ describe("variables by name", function()
     assert.matches("only uprobes read the names of the source", (refused("kprobe:vfs_read", { args = { "file" } })))
     assert.matches("only uprobes read the names of the source", (refused("usdt:/bin/plain:perfev:step",
       { args = { "file" } })))
+  end)
+end)
+
+-- A file whose DWARF has a variable v of one of these types, by number.
+local function damaged(types)
+  local location = { start = "register", register = 5, is_value = true, 0 }
+  local file = { elf = { facts = function() return { machine = 62 } end }, path = "/bin/damaged" }
+  file.dwarf = {
+    scope = function() return { { name = "v", type = 1, location = location } } end,
+    type = function(_, number) return types[number] end,
+    members = function(_, number) return types[number].members end,
+  }
+  return function(arg)
+    local _, why = variables.find(arguments.parse { arg }, file, { address = 0, offset = 0 })
+    return why
+  end
+end
+
+describe("a type in damaged DWARF", function()
+  it("may be a reference to itself", function()
+    local find = damaged { { kind = "pointer", is_reference = true, target = 1, size = 8 } }
+    assert.equal("args: 'v.m': 'v' is a pointer to a pointer, and has no members", find "v.m")
+  end)
+
+  it("may be a structure without a name in itself", function()
+    local record = { kind = "record", size = 8, members = {} }
+    for i = 1, 40 do record.members[i] = { type = 2, offset = 8 * i } end
+    local find = damaged { { kind = "pointer", target = 2, size = 8 }, record }
+    assert.matches("is of a type whose members are not in this debug information", find "v->m")
   end)
 end)
 

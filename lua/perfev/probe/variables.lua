@@ -20,6 +20,7 @@ local machines = {
 local FETCH_MAX = 63 -- MAX_ARGSTR_LEN
 local NAMES_SHOWN = 12
 local NESTED_MAX = 16 -- structures without names, one in the other
+local MEMBERS_MAX = 1 << 16 -- visited to find one
 
 local function find_register(number)
   local machine, n = machines[core.machine], 0
@@ -122,9 +123,12 @@ local function size_of(dwarf, kind)
   return size
 end
 
--- Finds a member, also in structures without names -> member, offset. Adds the names of others to `names`.
+-- Finds a member, also in structures without names -> member, offset. Adds the names of others to `names`, and counts
+-- the visited members in names.visited.
 local function find_member(dwarf, ref, name, depth, names)
   for _, member in ipairs(dwarf:members(ref)) do
+    names.visited = (names.visited or 0) + 1
+    if names.visited > MEMBERS_MAX then return nil end
     if member.name == name then return member, member.offset end
     names[#names + 1] = member.name
     if not member.name and depth < NESTED_MAX then
@@ -148,12 +152,13 @@ local function follow_pointer(at, object)
   set_type(at, object, target)
 end
 
-local function follow_references(at, object)
-  while object.kind.kind == "pointer" and object.kind.is_reference do follow_pointer(at, object) end
+-- No language has a reference to a reference; in a damaged file a type can refer to itself.
+local function follow_reference(at, object)
+  if object.kind.kind == "pointer" and object.kind.is_reference then follow_pointer(at, object) end
 end
 
 local function take_member(at, object, name)
-  follow_references(at, object)
+  follow_reference(at, object)
   local prefix = ""
   if object.kind.kind == "pointer" then
     prefix = "a pointer to "
@@ -199,7 +204,7 @@ end
 
 -- Finds the type of the value in tracefs; for text, object.location becomes that of its first byte.
 local function read_value_type(at, object)
-  follow_references(at, object)
+  follow_reference(at, object)
   local kind = object.kind
   if kind.kind == "number" then
     local row = arguments.integer(kind.size, kind.is_signed)
@@ -224,7 +229,7 @@ end
 
 -- The same for a type that the user named.
 local function use_named_type(at, object, row)
-  follow_references(at, object)
+  follow_reference(at, object)
   if not row.size and object.kind.kind ~= "array" then follow(object) end
   return row
 end
