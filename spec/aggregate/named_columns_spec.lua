@@ -122,6 +122,7 @@ describe("the column cgroup", function()
     for name, value in pairs(more or {}) do t[name] = value end
     return t
   end
+  local WORDS = { sample_type = { "ip", "tid", "time", "cpu", "callchain", "identifier", "cgroup" }, cgroup = true }
   local made = { type = "cgroup", id = 12, path = "/batch/one" }
   local STORY = flat(made, of(12), of(12), of(77), { type = "cgroup", id = 77, path = "/batch/late" }, of(77))
 
@@ -135,9 +136,17 @@ describe("the column cgroup", function()
       assert.equal(1 << 21, k.events[1].attr.sample_type & 1 << 21)
     end)
     a:clear()
-    stories.recorded(flat(app(7), STORY), nil, { callbacks = { sample = a }, words = {
-      sample_type = { "ip", "tid", "time", "cpu", "callchain", "identifier", "cgroup" }, cgroup = true } })
+    stories.recorded(flat(app(7), STORY), nil, { callbacks = { sample = a }, words = WORDS })
     assert.same(expected, cells(a))
+  end)
+
+  it("has the id in place of the path after 65,536 cgroups", function()
+    local story = { app(7)[1] }
+    for i = 1, 65537 do story[#story + 1] = { type = "cgroup", id = i, path = "/job/" .. i } end
+    story = flat(story, of(65536), of(65537), { type = "cgroup", id = 1, path = "/renamed" }, of(1), of(99999))
+    local a = perfev.count { by = "cgroup" }
+    stories.recorded(story, nil, { callbacks = { sample = a }, words = WORDS })
+    assert.same({ ["/job/65536"] = 1, ["[cgroup 65537]"] = 1, ["/renamed"] = 1, ["[cgroup 99999]"] = 1 }, cells(a))
   end)
 
   it("is found in the hierarchy that perf events use, and selects samples", function()

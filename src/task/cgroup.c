@@ -58,14 +58,14 @@ int pev_cgroups_set(struct pev_cgroups *cgroups, uint64_t id, const char *path, 
 	struct pev_cgroup *place;
 	char *copy;
 
-	if (cgroups->nr >= CGROUPS_MAX)
-		return -ENOMEM;
 	if (cgroups->nr >= cgroups->cap / 2 && grow(cgroups) < 0)
 		return -ENOMEM;
+	place = find_place(cgroups, id);
+	if (!place->path && cgroups->nr >= CGROUPS_MAX)
+		return 0;
 	copy = strndup(path, len);
 	if (!copy)
 		return -ENOMEM;
-	place = find_place(cgroups, id);
 	cgroups->nr += !place->path;
 	free(place->path);
 	place->id = id;
@@ -182,19 +182,19 @@ static void scan_directory(struct scan *scan, size_t len, int depth)
 const char *pev_cgroups_find(struct pev_cgroups *cgroups, const struct pev_sys *sys, uint64_t id)
 {
 	struct scan scan = { .cgroups = cgroups, .sys = sys };
-	char unknown[40];
-	int len;
 
-	if (!is_known(cgroups, id) && find_root(sys, scan.path)) {
+	if (is_known(cgroups, id))
+		return find_place(cgroups, id)->path;
+	if (cgroups->nr < CGROUPS_MAX && find_root(sys, scan.path)) {
 		scan.root = strlen(scan.path);
 		scan_directory(&scan, scan.root, 0);
+		if (is_known(cgroups, id))
+			return find_place(cgroups, id)->path;
 	}
-	if (!is_known(cgroups, id)) {
-		len = snprintf(unknown, sizeof(unknown), "[cgroup %llu]", (unsigned long long)id);
-		if (pev_cgroups_set(cgroups, id, unknown, (size_t)len) < 0)
-			return NULL;
-	}
-	return find_place(cgroups, id)->path;
+	snprintf(cgroups->unknown, sizeof(cgroups->unknown), "[cgroup %llu]",
+		 (unsigned long long)id);
+	pev_cgroups_set(cgroups, id, cgroups->unknown, sizeof(cgroups->unknown));
+	return cgroups->unknown;
 }
 
 /* ---- /proc/PID/cgroup ---- */

@@ -20,14 +20,15 @@ struct pev_cgroup {
 struct pev_cgroups {
 	struct pev_cgroup *slots; /* open addressing; NULL: empty */
 	uint32_t nr, cap;
+	char unknown[40]; /* the text of an id for which there is no place */
 };
 
 void pev_cgroups_free(struct pev_cgroups *cgroups);
-/* Sets the path of a cgroup. Returns 0 or -ENOMEM. */
+/* Sets the path of a cgroup; of more than 65,536 the others are ignored. Returns 0 or -ENOMEM. */
 int pev_cgroups_set(struct pev_cgroups *cgroups, uint64_t id, const char *path, size_t len);
 /*
  * Returns the path of a cgroup; "[cgroup ID]" if it is unknown. An unknown id is looked up once.
- * Valid until the next call. NULL: no memory.
+ * If there are 65,536 already, it is not looked up. Valid until the next call.
  */
 const char *pev_cgroups_find(struct pev_cgroups *cgroups, const struct pev_sys *sys, uint64_t id);
 /* Reads the path of a process's cgroup from /proc, allocated; NULL: unknown. */
