@@ -96,7 +96,7 @@ static int forbid_opening(struct pev_debug_info *info)
 
 static int add_range(struct pev_debug_info *info, uint64_t start, uint64_t end, Dwarf_Off unit)
 {
-	if (end <= start || info->nr >= RANGES_MAX)
+	if (end <= start)
 		return 0;
 	if (!pev_list_reserve(&info->ranges, &info->cap, info->nr + 1,
 			      sizeof(*info->ranges)))
@@ -105,12 +105,13 @@ static int add_range(struct pev_debug_info *info, uint64_t start, uint64_t end, 
 	return 0;
 }
 
-static int add_unit_ranges(struct pev_debug_info *info, Dwarf_Die *unit)
+/* Many units can refer to one list of ranges: left counts the visited ones. */
+static int add_unit_ranges(struct pev_debug_info *info, Dwarf_Die *unit, uint32_t *left)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
 
-	while ((at = dwarf_ranges(unit, at, &base, &start, &end)) > 0)
+	for (; *left > 0 && (at = dwarf_ranges(unit, at, &base, &start, &end)) > 0; --*left)
 		if (add_range(info, start, end, dwarf_dieoffset(unit)) < 0)
 			return -ENOMEM;
 	return 0;
@@ -125,13 +126,14 @@ static int compare_ranges(const void *a, const void *b)
 
 static int add_units(struct pev_debug_info *info)
 {
+	uint32_t left = RANGES_MAX;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
 
-	for (int n = 0; n < UNITS_MAX; n++) {
+	for (int n = 0; n < UNITS_MAX && left > 0; n++) {
 		if (dwarf_get_units(info->dwarf, cu, &cu, NULL, NULL, &unit, NULL) != 0)
 			break;
-		if (add_unit_ranges(info, &unit) < 0)
+		if (add_unit_ranges(info, &unit, &left) < 0)
 			return -ENOMEM;
 	}
 	if (info->nr)

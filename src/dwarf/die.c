@@ -105,12 +105,12 @@ bool pev_die_find_function(Dwarf_Die *unit, uint64_t address, Dwarf_Die *functio
 }
 
 /* Finds the part of a scope that contains the address: an inlined function, or a block. */
-static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope)
+static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope, uint32_t *left)
 {
 	Dwarf_Die die;
 	int more = dwarf_child(parent, &die);
 
-	for (; more == 0; more = pev_die_next(&die)) {
+	for (; more == 0 && *left > 0; more = pev_die_next(&die), --*left) {
 		if (dwarf_tag(&die) != DW_TAG_subprogram && dwarf_haspc(&die, address) > 0) {
 			*scope = die;
 			return true;
@@ -119,12 +119,13 @@ static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope)
 	return false;
 }
 
-int pev_die_find_scopes(const Dwarf_Die *function, uint64_t address, Dwarf_Die *scopes, int max)
+int pev_die_find_scopes(const Dwarf_Die *function, uint64_t address, Dwarf_Die *scopes, int max,
+			uint32_t *left)
 {
 	Dwarf_Die scope = *function;
 	int nr = 0;
 
-	while (nr < max && find_scope(&scope, address, &scopes[nr]))
+	while (nr < max && find_scope(&scope, address, &scopes[nr], left))
 		scope = scopes[nr++];
 	return nr;
 }

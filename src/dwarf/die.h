@@ -30,6 +30,7 @@ bool pev_die_is_space(Dwarf_Die *die);
 /* Finds the function, out of line, that contains the address. */
 bool pev_die_find_function(Dwarf_Die *unit, uint64_t address, Dwarf_Die *function, uint32_t *left);
 /* Finds the blocks and inlined functions at the address, the outermost first. Returns how many. */
-int pev_die_find_scopes(const Dwarf_Die *function, uint64_t address, Dwarf_Die *scopes, int max);
+int pev_die_find_scopes(const Dwarf_Die *function, uint64_t address, Dwarf_Die *scopes, int max,
+			uint32_t *left);
 /* Finds the unit with code at the address. */
 bool pev_die_find_unit(const struct pev_debug_info *info, uint64_t address, Dwarf_Die *unit);

@@ -49,6 +49,7 @@ struct search {
 	const char *file;
 	int line;
 	struct pev_line_addresses *out;
+	const char *owner_file; /* in which owner_line was searched */
 	int owner_line; /* where the function that the line is in begins; 0: unknown */
 	uint32_t left; /* DIEs to visit */
 	const char **names; /* of source files */
@@ -74,7 +75,7 @@ static void find_instance(struct search *search, Dwarf_Die *unit, struct pev_lin
 	if (!pev_die_find_function(unit, place->address, &function, &search->left))
 		return;
 	place->outer_die = dwarf_dieoffset(&function);
-	nr = pev_die_find_scopes(&function, place->address, scopes, SCOPES_MAX);
+	nr = pev_die_find_scopes(&function, place->address, scopes, SCOPES_MAX, &search->left);
 	while (nr-- > 0) {
 		if (dwarf_tag(&scopes[nr]) == DW_TAG_inlined_subroutine) {
 			function = scopes[nr];
@@ -195,6 +196,7 @@ static int search_rows(struct search *search, Dwarf_Die *unit)
 
 	if (dwarf_getsrclines(unit, &rows, &nr) != 0)
 		return 0;
+	search->owner_file = NULL;
 	for (size_t i = 0; i < nr && search->left > 0; i++) {
 		struct pev_line_address place;
 		const int number = read_row(dwarf_onesrcline(rows, i), &place);
@@ -204,14 +206,16 @@ static int search_rows(struct search *search, Dwarf_Die *unit)
 		if (place.file != file) {
 			file = place.file;
 			is_wanted = has_name(file, search->file);
-			search->owner_line = 0;
 		}
 		if (is_wanted && place.is_statement)
 			note_near_line(search->out, search->line, number);
 		if (!is_wanted || number != search->line)
 			continue;
-		if (!search->owner_line)
+		if (file != search->owner_file) {
+			search->owner_file = file;
+			search->owner_line = 0;
 			find_owner(search, unit, file, 0);
+		}
 		find_instance(search, unit, &place);
 		if (add_address(search, &place) < 0)
 			return -ENOMEM;

@@ -41,9 +41,10 @@ static void read_call(Dwarf_Die *inlined, struct pev_source_place *place)
 }
 
 /* Finds the functions inlined at the address, the outermost first. Returns how many. */
-static int find_inlined(const Dwarf_Die *function, uint64_t address, Dwarf_Die *inlined)
+static int find_inlined(const Dwarf_Die *function, uint64_t address, Dwarf_Die *inlined,
+			uint32_t *left)
 {
-	int nr = 0, scopes = pev_die_find_scopes(function, address, inlined, SCOPES_MAX);
+	int nr = 0, scopes = pev_die_find_scopes(function, address, inlined, SCOPES_MAX, left);
 
 	for (int i = 0; i < scopes; i++)
 		if (dwarf_tag(&inlined[i]) == DW_TAG_inlined_subroutine)
@@ -79,5 +80,5 @@ int pev_source_places_at(const struct pev_debug_info *info, uint64_t address,
 	read_line(&unit, address, &places[0]);
 	if (!pev_die_find_function(&unit, address, &function, &left))
 		return places[0].file ? 1 : 0;
-	return list_places(inlined, find_inlined(&function, address, inlined), places, max);
+	return list_places(inlined, find_inlined(&function, address, inlined, &left), places, max);
 }

@@ -156,7 +156,7 @@ int pev_scope_find(const struct pev_debug_info *info, uint64_t address, struct p
 	if (dwarf_entrypc(&function, &scope->entry) != 0)
 		scope->entry = 0;
 	scope->after_frame = find_after_frame(&unit, &function, scope->entry);
-	nr = pev_die_find_scopes(&function, address, scopes, SCOPES_MAX);
+	nr = pev_die_find_scopes(&function, address, scopes, SCOPES_MAX, &left);
 	while (rc == 0 && nr-- > 0)
 		rc = add_variables(info, &scopes[nr], &function, address, scope);
 	if (rc == 0)
