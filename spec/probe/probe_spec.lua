@@ -165,6 +165,16 @@ describe("a probe of whole CPUs", function()
     s:close()
   end)
 
+  it("on a static probe raises the semaphore that only its second copy has", function()
+    local binary = require "perfev.symbol.binary"
+    local step = { provider = "p", name = "s", args = "", pc = 16, offset = 16 }
+    local with = { provider = "p", name = "s", args = "", pc = 32, offset = 32, semaphore = 64, ref_ctr_offset = 48 }
+    local open_file = binary.open
+    finally(function() binary.open = open_file end)
+    binary.open = function() return { path = "/bin/app", elf = { probes = function() return { step, with } end } } end
+    assert.equal(48, assert(require("perfev.probe.probe").resolve "usdt:/bin/app:p:s").probe.ref)
+  end)
+
   it("on a static probe raises its semaphore through the PMU", function()
     -- Of its two arguments the second is on the stack, where registers do not reach.
     started("usdt:/bin/app:perfev:step", { args = { "n:int" } }):close()

@@ -247,6 +247,7 @@ describe("a source line", function()
       "^/bin/gcc_O0 has no source file 'rec.c' %(did you mean 'req.c'%?%)\n  try: readelf",
     ["uprobe:/bin/gcc_O0:handel:2"] = "has no function 'handel' %(did you mean 'handle'%?%)",
     ["uprobe:/bin/gcc_O0:req.c:0"] = "^line 0: lines are counted from 1",
+    ["uprobe:/bin/gcc_O0:handle:99999999999999999999"] = "^the line is greater than 2147483647$",
     ["uprobe:/bin/plain:req.c:1"] = "^/bin/plain has no debug information",
     ["uretprobe:/bin/gcc_O0:req.c:16"] = "^a return probe has no line\n  try: uprobe: for a line",
   } do

@@ -11,6 +11,7 @@ local glob = require "perfev.base.glob"
 local M = {}
 
 local E = core.errno
+local LINE_MAX = 0x7fffffff
 
 local function parse_integer(text)
   return text:find("^%d+$") and math.tointeger(tonumber(text))
@@ -29,7 +30,7 @@ end
 --- Splits "FILE:WHAT" or "FILE:SOURCE:LINE" -> FILE, WHAT, or FILE, SOURCE, line | nil
 function M.split(text)
   local file, source, line = text:match("^(.+):([^:]+):(%d+)$")
-  if file then return file, source, math.tointeger(tonumber(line)) or 0 end
+  if file then return file, source, math.min(tonumber(line), LINE_MAX + 1) end
   return text:match("^(.+):([^:]+)$")
 end
 
@@ -178,7 +179,8 @@ local function find_line(file, source, line)
   if not dwarf then return nil, why, code end
   local path, number = find_file_line(file, dwarf, source, line)
   if not path then return nil, number, E.ENOENT end
-  if number < 1 or number > 0x7fffffff then return refuse(("line %d: lines are counted from 1"):format(number)) end
+  if number < 1 then return refuse(("line %d: lines are counted from 1"):format(number)) end
+  if number > LINE_MAX then return refuse(("the line is greater than %d"):format(LINE_MAX)) end
   local found, wrong, errno = dwarf:addresses(path, number)
   if not found then return nil, wrong, errno end
   if #found == 0 then

@@ -143,7 +143,6 @@ end
 local function describe_probe(place, args)
   local locations = {}
   for i, offset in ipairs(place.places) do
-
     locations[i] = place.path and ("%s:0x%x"):format(place.path, offset) or ("%s+%d"):format(place.symbol, offset)
   end
   local lines = { "probe  " .. table.concat(locations, " ") }
@@ -399,14 +398,15 @@ local function refuse_static_probe(text, file, probes, wanted)
     check.hint(wanted, names), file.path), E.ENOENT)
 end
 
--- Collects the places of one probe -> offsets | nil: a note is damaged
+-- Collects the places of one probe -> offsets, offset of the semaphore or nil | nil: a note is damaged
 local function collect_places(list)
-  local places = {}
+  local places, ref = {}, nil
   for _, probe in ipairs(list) do
     if not probe.offset or (probe.semaphore and not probe.ref_ctr_offset) then return nil end
     places[#places + 1] = probe.offset
+    ref = ref or probe.ref_ctr_offset -- a unit can be compiled without it
   end
-  return places
+  return places, ref
 end
 
 -- One definition has one set of arguments, so all places must keep them in the same locations. If they do not, it is an
@@ -437,7 +437,7 @@ local function resolve_usdt(text, rest, spec)
     if probe.provider == provider and probe.name == word then list[#list + 1] = probe end
   end
   if #list == 0 then return refuse_static_probe(text, file, all, provider .. ":" .. word) end
-  local places = collect_places(list)
+  local places, ref = collect_places(list)
   if not places then return fail(text, ("the note of the probe in %s is damaged"):format(file.path), E.EBADMSG) end
   local asked
   if spec.args ~= nil then
@@ -448,7 +448,7 @@ local function resolve_usdt(text, rest, spec)
   end
   local args, wrong = read_place_args(list, asked, file)
   if not args then return fail(text, wrong) end
-  return make_found(text, { kind = "uprobe", path = file.path, places = places, ref = list[1].ref_ctr_offset,
+  return make_found(text, { kind = "uprobe", path = file.path, places = places, ref = ref,
     name = provider .. "_" .. word }, args, spec)
 end
 
