@@ -119,9 +119,9 @@ describe("the dump of a JIT compiler", function()
     local seen = {}
     stories.recorded({ STORY[1], STORY[2], STORY[3], stories.fork(8, 7), stories.sample(8, { USER, CODE + 8 }),
       stories.exec(8, "other"), stories.mmap(8, CODE, 0x1000, "//anon"), stories.sample(8, { USER, CODE + 8 }) },
-      function(r) seen[#seen + 1] = r.symbol or "?" end, { files = { [PATH] = header "<"
+      function(r) seen[#seen + 1] = shown(r) end, { files = { [PATH] = header "<"
         .. load("<", 1, CODE, 0x100, 1, "first") } })
-    assert.same({ "first", "?" }, seen)
+    assert.same({ "first+8 " .. PATH, "nil+nil //anon" }, seen)
   end)
 
   it("is read again for addresses that it did not have, as it grows", function()

@@ -336,7 +336,8 @@ static struct pev_dso *find_jit_function(const struct chain_owner *owner, struct
 
 	if (!pev_jit_dump_find(owner->jit, find_address(frame), owner->time, &function))
 		return NULL;
-	dso = pev_dso_function(&owner->tasks->dsos, owner->pid, &function);
+	/* A forked process shares the dump, which Lua knows by the process that wrote it. */
+	dso = pev_dso_function(&owner->tasks->dsos, pev_jit_dump_pid(owner->jit), &function);
 	if (dso)
 		frame->offset = frame->ip - function.start;
 	return dso;
