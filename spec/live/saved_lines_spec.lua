@@ -102,6 +102,22 @@ for _, kind in ipairs {
   end)
 end
 
+it("aggregators with a column line show the lines that a recording keeps", function()
+  requires("perf", "root", "cc")
+  build()
+  run.write_file(dir .. "/by_line.lua", [[
+local perfev = require "perfev"
+local a = perfev.count { by = "line" }
+perfev.event { "cpu-clock:u", sample = a }
+perfev.done(function() a:print() end)
+]])
+  perfl "record --lines -e cpu-clock:u -F 2000 -o t.data -- ./work"
+  local wanted = perfl("-q -i t.data ./by_line.lua").out
+  assert.matches("work%.c:3 ", wanted)
+  sh "rm work"
+  assert.equal(wanted, perfl("-q -i t.data ./by_line.lua").out)
+end)
+
 it("perfl --record --lines of a script keeps the lines", function()
   requires("perf", "root", "cc")
   build()

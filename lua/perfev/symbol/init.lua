@@ -433,27 +433,27 @@ local function name_memory(self, frame, raw, own, has_lines)
 end
 
 -- -> the functions inlined there, if lines are on; false if a later look-up may have another result; the symbols that
--- alone decide the name
-local function name_user(self, frame, raw)
+-- alone decide the name. only_lines: the lines are wanted in any case, and the name is not shown
+local function name_user(self, frame, raw, only_lines)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return nil, true end
-  local own = saved(self)
+  local own, has_lines = saved(self), only_lines or wants_lines(self)
   if raw.memory then return name_memory(self, frame, raw, own, M._lines) end
   local id = own and find_build_id(self, raw)
   own = own and own:has_file(raw.path, id) and own or nil
   -- Without a build-id, the file at the path may be another one.
   if own and not id and not files.symfs then
     name_saved(own, frame, raw, id)
-    return wants_lines(self) and own:lines(raw, id) or nil, true
+    return has_lines and own:lines(raw, id) or nil, true
   end
   local file = find_file(self, raw)
   if file == GONE and not self.recording then
-    count_gone(self, raw.path)
+    if not only_lines then count_gone(self, raw.path) end
     return nil, false
   end
   if not file.symbols then
     if own then name_saved(own, frame, raw, id) end
-    return own and wants_lines(self) and own:lines(raw, id) or nil, true
+    return own and has_lines and own:lines(raw, id) or nil, true
   end
   self.uses = self.uses + 1
   file.used = self.uses
@@ -464,7 +464,7 @@ local function name_user(self, frame, raw)
     name_saved(own, frame, raw, id)
   end
   if file.is_vdso then return nil, true end
-  if wants_lines(self) then
+  if has_lines then
     local lines = address and find_lines(self, file, call)
     return (not lines or #lines == 0) and own and own:lines(raw, id) or lines, true
   end
@@ -516,12 +516,15 @@ end
 --- The source line of a frame, of the innermost function that is inlined there.
 -- @treturn ?table  `file`, `line`
 function World:line(raw)
+  if self.header then read_header(self) end
+  if raw.context ~= "user" then return nil end
+  local lines
   if raw.memory then
-    local lines = name_memory(self, {}, raw, saved(self), true)
-    return lines and lines[1]
+    lines = name_memory(self, {}, raw, saved(self), true)
+  else
+    lines = name_user(self, {}, raw, true)
   end
-  local file, address = self:file_of(raw)
-  return file and address and find_lines(self, file, address)[1]
+  return lines and lines[1]
 end
 
 --- The code of a JIT compiler's function, as jit_dump.code() returns it.
