@@ -12,7 +12,8 @@
 
 #include "dwarf/debug_info.h"
 
-#define PEV_DIES_MAX (UINT32_C(1) << 22) /* a budget */
+#define PEV_DIES_MAX (UINT32_C(1) << 22) /* the budget for a unit */
+#define PEV_FILE_DIES_MAX (UINT32_C(1) << 26) /* the budget for all units of a file */
 
 /* dwarf_siblingof(), forward only: 0, or another value at the end. */
 int pev_die_next(Dwarf_Die *die);

@@ -11,6 +11,7 @@
 
 #include <dwarf.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,18 @@ enum {
 	NAMES_MAX = 1 << 16, /* compared to find the nearest name */
 	SCOPES_MAX = 256,
 	SPACES_MAX = 64,
+	ROWS_MAX = 1 << 30, /* visited rows and files: units can share them */
 };
 
 /* ---- names of files ---- */
 
+/* A longer path is not one that a compiler has opened. */
 static bool has_name(const char *path, const char *name)
 {
-	const size_t path_len = strlen(path), len = strlen(name);
+	const size_t path_len = strnlen(path, PATH_MAX), len = strlen(name);
 
-	return len && path_len >= len && strcmp(path + path_len - len, name) == 0 &&
+	return len && path_len >= len && path_len < PATH_MAX &&
+	       strcmp(path + path_len - len, name) == 0 &&
 	       (path_len == len || path[path_len - len - 1] == '/');
 }
 
@@ -52,6 +56,7 @@ struct search {
 	const char *owner_file; /* in which owner_line was searched */
 	int owner_line; /* where the function that the line is in begins; 0: unknown */
 	uint32_t left; /* DIEs to visit */
+	uint32_t rows_left;
 	const char **names; /* of source files */
 	size_t nr_names;
 };
@@ -197,10 +202,11 @@ static int search_rows(struct search *search, Dwarf_Die *unit)
 	if (dwarf_getsrclines(unit, &rows, &nr) != 0)
 		return 0;
 	search->owner_file = NULL;
-	for (size_t i = 0; i < nr && search->left > 0; i++) {
+	for (size_t i = 0; i < nr && search->left > 0 && search->rows_left > 0; i++) {
 		struct pev_line_address place;
 		const int number = read_row(dwarf_onesrcline(rows, i), &place);
 
+		search->rows_left--;
 		if (!number)
 			continue;
 		if (place.file != file) {
@@ -232,7 +238,7 @@ static bool search_files(struct search *search, Dwarf_Die *unit)
 
 	if (dwarf_getsrcfiles(unit, &files, &nr) != 0)
 		return false;
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = 0; i < nr && search->rows_left > 0; i++, search->rows_left--) {
 		const char *path = dwarf_filesrc(files, i, NULL, NULL);
 
 		if (!path)
@@ -249,7 +255,7 @@ static int search_units(struct search *search)
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
 
-	for (int n = 0; n < UNITS_MAX; n++) {
+	for (int n = 0; n < UNITS_MAX && search->rows_left > 0; n++) {
 		if (dwarf_get_units(pev_debug_info_dwarf(search->info), cu, &cu, NULL, NULL, &unit,
 				    NULL) != 0)
 			break;
@@ -271,7 +277,8 @@ int pev_line_addresses_find(const struct pev_debug_info *info, const char *file,
 		.file = file,
 		.line = line,
 		.out = addresses,
-		.left = 16 * PEV_DIES_MAX,
+		.left = PEV_FILE_DIES_MAX,
+		.rows_left = ROWS_MAX,
 		.names = malloc(sizeof(*search.names) * NAMES_MAX),
 	};
 	int rc;
@@ -342,7 +349,7 @@ static void search_functions(Dwarf_Die *parent, const char *name, int depth, uin
 void pev_function_line_find(const struct pev_debug_info *info, const char *name,
 			    struct pev_function_line *found)
 {
-	uint32_t left = PEV_DIES_MAX;
+	uint32_t left = PEV_FILE_DIES_MAX;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
 

@@ -193,7 +193,7 @@ static void search_variables(const struct pev_debug_info *info, Dwarf_Die *paren
 bool pev_variable_find_global(const struct pev_debug_info *info, uint64_t address,
 			      const char *name, struct pev_variable *variable)
 {
-	uint32_t left = PEV_DIES_MAX;
+	uint32_t left = PEV_FILE_DIES_MAX;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
 
