@@ -642,8 +642,8 @@ describe("the location of arguments", function()
       ["-4@$-5 8@$7"] = "arg1=\\-5:s32 arg2=\\7:u64", ["8@(%rax) -8@-16(%rbp)"] = "arg1=+0(%ax):u64 arg2=-16(%bp):s64",
       -- sem is byte 0x1008 of the file, and 0x2008 bytes from byte 0 in the segment of the code.
       ["2@sem(%rip) 2@sem+1(%rip)"] = "arg1=@+8200:u16 arg2=@+8201:u16",
-      -- These are nowhere a probe could look.
-      ["4@%ah 8@8(%rax,%rbx,4) 8@none(%rip) 3@%eax 8@%xmm0 8"] = "", [""] = "",
+      -- A probe cannot read these.
+      ["4@%ah 8@8(%rax,%rbx,4) 8@none(%rip) 3@%eax 8@%xmm0 8f@-8(%rbp) 8"] = "", [""] = "",
     } do
       assert.equal(words, by_note(note), note)
     end

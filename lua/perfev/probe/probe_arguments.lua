@@ -297,9 +297,9 @@ local integers = { [1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64", [-1] = "s8
 
 -- Reads one argument of the note. Without `asked` it is called arg1, arg2, ... -> arg | nil: a probe cannot read it
 local function read_operand(word, number, asked, probe, file)
-  local size, text = word:match("^(%-?%d+)f?@(.+)$")
+  local size, float, text = word:match("^(%-?%d+)(f?)@(.+)$")
   local row = types[integers[math.tointeger(tonumber(size))]]
-  if not row then return nil end
+  if not row or (float ~= "" and not asked) then return nil end
   local arg = asked or { name = "arg" .. number, type = row, text = word }
   local register, fetch = (operands[core.machine] or function() end)(text, probe, file)
   if register then
