@@ -119,6 +119,12 @@ describe("perfl describe", function()
     assert.matches("unknown without a complete command line: [^\n]*%-%-kind[^\n]*\n$", describe_script(path()).out)
   end)
 
+  it("names an event without a name by what it opens", function()
+    local r = describe_script("-e", "event { switch = print }", "--", "true")
+    assert.same({ "", 0 }, { r.err, r.code })
+    assert.matches("\n  dummy: switch\n      dummy: type 1, config 9\n", r.out)
+  end)
+
   it("runs no session, prints nothing of the script and makes no file", function()
     local out = dir .. "/out"
     local r = describe_script("-o", out, "--record", dir .. "/rec", path(), "--kind", "a")

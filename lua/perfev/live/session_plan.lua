@@ -60,7 +60,7 @@ local function event_object(ev, planned, why, condition, callbacks, is_cpu_wide)
     callbacks = callbacks[1] and callbacks, opens = {} }
   for _, unit in ipairs(planned or {}) do
     for _, built in ipairs(unit) do
-      table.insert(object.opens, { event = built.name, group = unit.grouped and unit.name or nil,
+      table.insert(object.opens, { event = built.name or ev.name, group = unit.grouped and unit.name or nil,
         attr = attr_fields(built.attr), cpus = built.found.is_uncore and built.cpus or nil,
         needs = is_cpu_wide ~= nil and explain.needed_right { attr = built.attr, cpu_wide = is_cpu_wide,
           is_tracepoint = built.attr.type == TRACEPOINT } or nil })
