@@ -191,6 +191,16 @@ count 3
     assert.equal(0, run({ "sh", "-c", "promtool check metrics < " .. path }).code)
   end)
 
+  it("prom has negative times, and no label that Prometheus drops", function()
+    local text = run({ run.perfl, "-q", "-e", [=[
+      local h = perfev.hist { unit = "us", title = "drift", by = "args.__probe_func" }
+      h:add(-5, "f")
+      h:add(3, "f")
+      h:print "prom"]=] }).out
+    assert.truthy(text:find('_bucket{probe_func="f",le="-0.000000001"} 1\n', 1, true), text)
+    assert.truthy(text:find('_sum{probe_func="f"} -0.000002\n', 1, true), text)
+  end)
+
   it("prom and html have the names of calls, kinds and disks, also of scripts that print tables", function()
     assert.truthy(output_of("syslat", "-f", "prom"):find([[
 perfev_system_call_latency_seconds_bucket{start_args_id="write",le="0.000131071"} 1

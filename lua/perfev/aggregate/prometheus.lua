@@ -8,19 +8,26 @@ local ns_per = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
 -- An integer of ns as seconds: 1500000 -> "0.0015".
 local function seconds(ns)
-  return (("%d.%09d"):format(ns // 1000000000, ns % 1000000000):gsub("%.?0+$", ""))
+  local sign, size = ns < 0 and "-" or "", math.abs(ns)
+  return (("%s%d.%09d"):format(sign, size // 1000000000, size % 1000000000):gsub("%.?0+$", ""))
 end
 
--- The text of an integer in the unit of the histogram; nil if it is more than 292 years.
+-- True if it is less than 292 years.
+local function fits(value, scale)
+  local most = math.maxinteger // scale
+  return -most < value and value < most
+end
+
+-- The text of an integer in the unit of the histogram; nil if it does not fit.
 local function number(value, scale)
   if not scale then return tostring(value) end
-  return value <= math.maxinteger // scale and seconds(value * scale) or nil
+  return fits(value, scale) and seconds(value * scale) or nil
 end
 
 -- The largest value of a bucket, in ns if the unit is one of time: 4 us have 3999 ns at most.
 local function bound(high, scale)
   if not scale then return tostring(high - 1) end
-  return high <= math.maxinteger // scale and seconds(high * scale - 1) or nil
+  return fits(high, scale) and seconds(high * scale - 1) or nil
 end
 
 local function word(text) return (text:gsub("[^%w]+", "_"):gsub("^_+", ""):gsub("_+$", "")) end
@@ -31,11 +38,12 @@ local function metric_name(spec)
   return "perfev_" .. (name ~= "" and name or "histogram") .. (unit ~= "" and "_" .. unit or "")
 end
 
--- The names of the columns as labels: args.next_comm is next_comm, unless another column is, too.
+-- The names of the columns as labels: args.next_comm is next_comm, unless another column is, too. Prometheus drops
+-- labels that begin with __: args.__probe_func is probe_func.
 local function label_names(by)
   local uses, labels = { le = 1 }, {}
   for i, name in ipairs(by) do
-    labels[i] = name:gsub("^args%.", ""):gsub(":text$", ""):gsub("[^%w_]", "_"):gsub("^%d", "_%0")
+    labels[i] = name:gsub("^args%.", ""):gsub(":text$", ""):gsub("[^%w_]", "_"):gsub("^__+", ""):gsub("^%d", "_%0")
     uses[labels[i]] = (uses[labels[i]] or 0) + 1
   end
   for i, name in ipairs(by) do
