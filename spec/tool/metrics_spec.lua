@@ -94,6 +94,9 @@ describe("a table of metrics", function()
     assert.same({ "%8.1f", "%  tma_rest" }, { metrics.label(found[3]) })
     assert.same({ "%8.2f", "IPC" }, { metrics.label(found[1]) })
     assert.equal(8.5, metrics.value(read("nr")[1], values))
+    local hostile = metrics.read(path '[{"MetricName": "a\\u001b[2J", "MetricExpr": "1", "ScaleUnit": "1\\u001bs"}]',
+      { "a\27[2J" })
+    assert.same({ "%8.1f", "\\x1bs  a\\x1b[2J" }, { metrics.label(hostile[1]) })
   end)
 
   it("is refused with the cause", function()
