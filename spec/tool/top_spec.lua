@@ -327,6 +327,14 @@ describe("the picture of perfl top", function()
     assert.equal(" filter: m_", lines[9])
   end)
 
+  it("notes in the first line that it is frozen, and that new stacks have no memory", function()
+    local model = model_of()
+    press(model, "f")
+    model.is_full = true
+    assert.equal(" cpu-clock: 10 samples in 1.0 s  FROZEN (f goes on)  new stacks are (other): --max-memory",
+      text_of(model)[1])
+  end)
+
   it("is a flame graph that is readable without colours", function()
     local model = model_of()
     model:resize(40, 9)

@@ -39,7 +39,9 @@ local function summary(model)
   local interval = model.interval
   local text = interval and ("%s: %d samples in %.1f s"):format(model.title, interval.total, interval.duration / 1e9)
     or model.title .. ": waiting for samples"
-  return { { " " .. text, "title" }, { model.frozen and "  FROZEN (f goes on)" or "", "title" } }
+  local notes = (model.frozen and "  FROZEN (f goes on)" or "")
+    .. (model.is_full and "  new stacks are (other): --max-memory" or "")
+  return { { " " .. text, "title" }, { notes, "title" } }
 end
 
 local function description(model)

@@ -1,7 +1,7 @@
 --- perfl top: collects the samples of each interval, and shows them: on a terminal with keys, else as plain tables.
 
-local core = require "perfev.core"
 local calls = require "perfev.profile.call_tree"
+local cgroup = require "perfev.event.cgroup"
 local drawing = require "perfev.tool.top.drawing"
 local escape = require "perfev.base.escape"
 local event_loop = require "perfev.live.event_loop"
@@ -40,10 +40,9 @@ end
 
 -- ---- the samples of an interval ----
 
--- Returns the path of a process's cgroup: in the hierarchy of perf events, or in cgroup2.
+-- The idle tasks are not in /proc; the kernel has them in the root.
 local function cgroup_of(pid)
-  local text = "\n" .. (core.slurp(("/proc/%d/cgroup"):format(pid)) or "")
-  local path = text:match "\n%d+:perf_event:([^\n]*)" or text:match "\n0::([^\n]*)"
+  local path = pid == 0 and "/" or cgroup.of_task(pid)
   return path and escape(path) or "(ended)"
 end
 
@@ -148,6 +147,7 @@ local function show_on_terminal(s, opt, spec, title)
     s:signal("WINCH", guarded(restore, resize))
     s:every(opt.interval / 1e9, guarded(restore, function()
       model:show(take())
+      model.is_full = s:totals().beyond_memory > 0
       draw()
     end))
     assert(event_loop.watch_descriptor(s, STDIN, guarded(restore, read_keys)))
