@@ -63,7 +63,7 @@ end })
 -- @tparam string why
 -- @tparam[opt=2] integer status
 function M.refuse(who, why, status)
-  io.stderr:write(who, ": ", why, "\n")
+  io.stderr:write(who, ": ", (why:gsub("\n(%S)", "\n  %1")), "\n")
   os.exit(status or 2, true)
 end
 

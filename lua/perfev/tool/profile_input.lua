@@ -18,6 +18,9 @@ local function name_of(path) return path:match "([^/]+)/*$" or path end
 
 local function values_in(unit) return { { quantities[unit] or unit, unit = unit } } end
 
+-- A message with the file's name, which those of recordings have already.
+local function named(kind, path, why) return kind == "recording" and why or ("%s: %s"):format(escape(path), why) end
+
 -- ---- the kinds of files ----
 
 local function read_recording(tool, who, path, opt)
@@ -123,7 +126,7 @@ function M.read(tool, who, path, opt)
   else
     profile, why = (kind == "pack" and read_pack or read_folded)(text, opt)
   end
-  if not profile then return nil, kind == "recording" and why or ("%s: %s"):format(escape(path), why) end
+  if not profile then return nil, named(kind, path, why) end
   return opt.by and by(profile, opt.by) or profile
 end
 
@@ -179,7 +182,7 @@ function M.read_baseline(tool, who, path, profile)
   else
     baseline, why = (kind == "pack" and read_pack or read_folded)(text, { values = { profile.values[1] } })
   end
-  if not baseline then return nil, ("%s: %s"):format(escape(path), why) end
+  if not baseline then return nil, named(kind, path, why) end
   baseline.title = name_of(path)
   return baseline
 end
