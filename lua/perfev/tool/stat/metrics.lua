@@ -93,7 +93,8 @@ end
 local function new_metric(row, by_name)
   local tree = resolve({ op = "event", text = row.MetricName }, by_name, {})
   local scale, unit = scale_of(type(row.ScaleUnit) == "string" and row.ScaleUnit or nil)
-  return { name = escape(row.MetricName), tree = tree, scale = scale, unit = unit and escape(unit), events = expression.events(tree) }
+  return { name = escape(row.MetricName), tree = tree, scale = scale, unit = unit and escape(unit),
+    events = expression.events(tree) }
 end
 
 --- Reads metrics from one of perf's tables.
