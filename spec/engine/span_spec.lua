@@ -134,11 +134,20 @@ describe("a span", function()
     assert.is_nil(span:unmatched().failed)
   end)
 
+  it("keeps the key of a pair whose function adds to the same aggregator", function()
+    local into = perfev.stats { by = "tid", unit = "moves" }
+    values_of { into = into, fields = { "took" }, value = function()
+      into:add(10, 99)
+      return 1
+    end }
+    assert.same({ 2, 1, 30 }, { into:get(1).sum, into:get(2).sum, into:get(99).sum })
+  end)
+
   it("counts pairs whose value is not an integer or raises an error", function()
     local calls = 0
     local value, span, into = values_of { fields = { "tid" }, value = function(tid)
       calls = calls + 1
-      if tid == 2 then return "two" end
+      if tid == 2 then return "2" end
       if calls == 1 then error("no\27value", 0) end
       return 7
     end }

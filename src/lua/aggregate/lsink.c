@@ -450,7 +450,8 @@ static bool call_function(struct l_span *span, const struct l_current *current,
 	lua_pushinteger(L, span->nr_values);
 	lua_rawgetp(L, current->context, span);
 	if (lua_pcall(L, 3, 1, 0) == LUA_OK) {
-		*value = (int64_t)lua_tointegerx(L, -1, &is_integer);
+		if (lua_type(L, -1) == LUA_TNUMBER) /* not a string of digits */
+			*value = (int64_t)lua_tointegerx(L, -1, &is_integer);
 		span->valueless += !is_integer && !lua_isnil(L, -1);
 	} else if (!span->failed++) {
 		const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "?";
@@ -495,6 +496,11 @@ static void feed_joined(const struct l_sink *sink, const struct l_current *curre
 		return;
 	if (span->nr_values && !compute_value(sink, current, &pair, &value))
 		return;
+	if (span->calls) { /* the function may have added to into, whose key this is */
+		pair = (struct pair_cursor){ .ended = ended, .own = span->nr_by };
+		if (!take_joined(sink, current, &pair))
+			return;
+	}
 	if (l_agg_add(span->into, value) < 0)
 		span->into->no_memory++;
 }
