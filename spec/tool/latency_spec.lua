@@ -191,6 +191,22 @@ count 3
     assert.equal(0, run({ "sh", "-c", "promtool check metrics < " .. path }).code)
   end)
 
+  it("text and json have the durations of a table in their units, whatever --unit is", function()
+    local script = run.write_file(dir .. "/table.lua", [=[
+      local perfev = require "perfev"
+      local tool = require "perfev.tool"
+      local opt = perfev.args { tool.options.unit, tool.options.latency_format }
+      tool.latency("table", opt, { column = "thing", name = function() return "all" end }):add(5000000, 1, "app")
+      perfev.event { "dummy" }]=])
+    for _, unit in ipairs { "ns", "us", "s" } do
+      local function output(format)
+        return run({ run.perfl, "--sim", "vm", "-q", script, "--unit", unit, "-f", format, "--", "true" }).out
+      end
+      assert.matches("\nall +1 +5000.0 ", output "text")
+      assert.matches('"sum":5000000', output "json")
+    end
+  end)
+
   it("prom has negative times, and no label that Prometheus drops", function()
     local text = run({ run.perfl, "-q", "-e", [=[
       local h = perfev.hist { unit = "us", title = "drift", by = "args.__probe_func" }

@@ -171,7 +171,7 @@ function M.new(tool, who, opt, spec)
     column = chosen_column(tool, who, opt, spec, refuse),
     is_table = spec.column and (form == "text" or form == "json") }, Report)
   check_interval(opt, form, refuse)
-  self.unit = (form == "prom" or not opt.unit) and "ns" or opt.unit
+  self.unit = (self.is_table or form == "prom" or not opt.unit) and "ns" or opt.unit
   self.scale = units.duration("1" .. self.unit)
   self.names = plain_copy(spec.names or {})
   if self.column then
