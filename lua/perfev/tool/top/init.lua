@@ -24,16 +24,16 @@ local function show_plain(s, opt, spec, title)
   local profile, nr_shown = profiles {}, 0
   spec.sample, spec.sample_max_stack = profile:sampler(), 1
   local event = s:event(spec)
-  local function show()
+  local function show(duration)
     io.write(nr_shown > 0 and "\n" or "", ("%s: %d in %.1f s\n"):format(title(), profile:total(),
-      (profile.duration or 0) / 1e9), profile:top { limit = PLAIN_ROWS })
+      duration / 1e9), profile:top { limit = PLAIN_ROWS })
     io.flush()
     nr_shown = nr_shown + 1
     profile:clear()
   end
-  s:every(opt.interval / 1e9, show)
+  s:every(opt.interval / 1e9, function() show(opt.interval) end)
   s:done(function()
-    if nr_shown == 0 or profile:total() > 0 then show() end
+    if profile:total() > 0 or nr_shown == 0 then show(profile.duration or 0) end
   end)
   return event
 end
@@ -52,8 +52,9 @@ local function task_of(s, comm, thread, pid)
     process = ("%s %d"):format(leader and leader.comm and escape(leader.comm) or comm, pid) }
 end
 
--- Returns the sample callback, and a function that returns the interval since its last call; see rows.lua.
-local function collector(s)
+-- Returns the sample callback, and a function that returns the interval since its last call; see rows.lua. `duration`:
+-- the length of an interval, in ns.
+local function collector(s, duration)
   local all, interval = profiles {}, nil
   local function add(comm, pid, tid, stack, nr)
     comm = escape(comm or "?")
@@ -64,8 +65,7 @@ local function collector(s)
   return all:sampler { by = { "comm", "pid", "tid", "stack" }, add = add }, function()
     interval = { tasks = {}, profile = profiles {} }
     all:total() -- calls add
-    interval.duration = all.duration or 0
-    interval.profile.duration = all.duration
+    interval.duration, interval.profile.duration = duration, duration
     all:clear()
     interval.tree, interval.total = calls.build(interval.profile), interval.profile:total()
     return interval
@@ -112,7 +112,7 @@ local function guarded(restore, f)
 end
 
 local function show_on_terminal(s, opt, spec, title)
-  local sample, take = collector(s)
+  local sample, take = collector(s, opt.interval)
   local model, restore = nil, nil
   local colours, unread = terminal.colours(), ""
   local function draw()
