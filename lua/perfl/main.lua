@@ -593,6 +593,9 @@ local function run_describe(words)
   words = command_line.scan(own, find_script.exists)
   run = { words = words, describes = is_json and "json" or "text", output = io.output() }
   if not words.script and not words.chunks then return usage_error "describe: no script given" end
+  if every_verb[words.script] and not find_script.exists(words.script) then
+    return usage_error(("describe: '%s' is a part of perfl, not a script"):format(words.script))
+  end
   return run_script(words)
 end
 

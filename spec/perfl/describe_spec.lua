@@ -140,6 +140,9 @@ describe("perfl describe", function()
     r = run { run.perfl, "describe" }
     assert.equal(2, r.code)
     assert.matches("no script given", r.err)
+    r = run { run.perfl, "describe", "record" }
+    assert.equal(2, r.code)
+    assert.matches("^perfl: describe: 'record' is a part of perfl, not a script\n", r.err)
     r = describe_script("-e", "error 'broken'")
     assert.same({ 1, "" }, { r.code, r.out })
     assert.matches("broken", r.err)
