@@ -8,7 +8,6 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "show how long soft interrupts take, by kind",
   { "--per", metavar = "KEY", help = "print a row for each kind and KEY: cpu" },
-  { "--per-cpu", help = "the same as --per cpu" },
   tool.options.least, tool.options.interval, tool.options.latency_format,
   epilog = [[
 Times include interrupts that came in between. "perfl -a latency softirq" draws
@@ -21,7 +20,6 @@ tool.require_all_tasks("softirqs", "a soft interrupt runs in whatever task is on
 local kinds = { [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU" }
 local function kind_of(vec) return kinds[vec] or tostring(vec) end
 
-opt.per = opt.per or opt.per_cpu and "cpu" or nil
 local report = tool.latency("softirqs", opt, { title = "soft interrupts", by = { "args.vec" }, per = { cpu = "cpu" },
   names = { ["args.vec"] = kind_of }, column = "softirq", name = function(row) return kind_of(row["args.vec"]) end })
 report:span { start = "irq:softirq_entry", stop = "irq:softirq_exit", by = { "cpu", "args.vec" } }

@@ -67,7 +67,7 @@ describe("a script called by name:", function()
     cpudist = { "--off", "--per KEY", "--unit UNIT", "--least TIME", "--interval TIME", "-f FORMAT" },
     biolatency = { "--disks", "--flags", "--queued", "--unit UNIT", "--per KEY", "--least TIME", "--interval TIME" },
     biosnoop = { "--queued" },
-    softirqs = { "--per-cpu", "--per KEY", "--least TIME", "--interval TIME", "-f FORMAT" },
+    softirqs = { "--per KEY", "--least TIME", "--interval TIME", "-f FORMAT" },
     hardirqs = { "--per KEY", "--least TIME", "--interval TIME", "-f FORMAT" },
     locks = { "--top N" },
     strace = { "--trace CALLS", "--syscall-times", "--summary-only", "--decode-fds", "--failed-only" },

@@ -117,9 +117,9 @@ describe("a script of interrupts", function()
     return rows
   end
 
-  it("adds up the soft interrupts of a kind, on each CPU with --per-cpu", function()
+  it("adds up the soft interrupts of a kind, on each CPU with --per cpu", function()
     assert.same({ "NET_RX 2 6000.0", "77 1 1000.0" }, rows_of "softirqs")
-    assert.same({ "NET_RX/1 1 4000.0", "NET_RX/0 1 2000.0", "77/1 1 1000.0" }, rows_of("softirqs", "--per-cpu"))
+    assert.same({ "NET_RX/1 1 4000.0", "NET_RX/0 1 2000.0", "77/1 1 1000.0" }, rows_of("softirqs", "--per", "cpu"))
     local first = json.decode(output_of(world, "-j", "softirqs"):match "^[^\n]*")
     assert.same({ "NET_RX", "ns", 2, 6000000 }, { first.softirq, first.unit, first.value.count, first.value.sum })
   end)
