@@ -112,6 +112,7 @@ function M.read(path, lists)
         if not seen[row] then metrics[#metrics + 1], seen[row] = new_metric(row, by_name), true end
       end
     end
+    if not metrics[1] then fail "-M: no metric is named\n  try: -M NAME" end
     return metrics
   end)
 end
