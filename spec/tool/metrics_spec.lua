@@ -101,7 +101,8 @@ describe("a table of metrics", function()
 
   it("is refused with the cause", function()
     for name, why in pairs { IPX = "-M 'IPX': no such metric or group (did you mean 'IPC'?)\n  try: -M IPC",
-      [",,"] = "-M: no metric is named", Loop = "the metric refers to itself", Broken = "-M 'Broken': '1 + ': it ends too early" } do
+      [",,"] = "-M: no metric is named",
+      Loop = "the metric refers to itself", Broken = "-M 'Broken': '1 + ': it ends too early" } do
       local found, wrong = read(name)
       assert.is_nil(found)
       assert.truthy(wrong:find(why, 1, true), wrong)

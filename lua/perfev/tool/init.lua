@@ -58,12 +58,15 @@ end })
 
 -- ---- refusals ----
 
+-- Indents the lines after the first, unless they are.
+local function indented(text) return (text:gsub("\n(%S)", "\n  %1")) end
+
 --- Ends a script with a message on standard error.
 -- @tparam string who
 -- @tparam string why
 -- @tparam[opt=2] integer status
 function M.refuse(who, why, status)
-  io.stderr:write(who, ": ", (why:gsub("\n(%S)", "\n  %1")), "\n")
+  io.stderr:write(who, ": ", indented(why), "\n")
   os.exit(status or 2, true)
 end
 
