@@ -80,7 +80,7 @@ describe("perfl top in a terminal", function()
   local function assert_restored()
     wait "restored"
     assert.equal(run.slurp(dir .. "/before"), run.slurp(dir .. "/after"))
-    assert.equal("0 1", tmux "display-message -p '#{alternate_on} #{cursor_flag}'")
+    assert.equal("0 1 1", tmux "display-message -p '#{alternate_on} #{cursor_flag} #{wrap_flag}'")
   end
 
   -- perfl's own process, below the shell of the terminal
@@ -136,6 +136,17 @@ describe("perfl top in a terminal", function()
       assert_restored()
     end)
   end
+
+  it("does not scroll when a line has wide characters", function()
+    start_top(60, 8)
+    wait "functions by own value"
+    keys("/", ("\u{4f60}"):rep(40))
+    wait "no name has this text"
+    assert.matches("^ cpu%-clock: ", screen())
+    keys("Escape", "q")
+    wait "ended 0"
+    assert_restored()
+  end)
 
   it("shows threads, processes and the cgroup that /proc names", function()
     start_top(80, 24)

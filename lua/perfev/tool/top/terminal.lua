@@ -6,7 +6,7 @@
 local M = {}
 
 -- $1: the settings of `stty -g`. The shell is in the background if this process was killed: TTOU.
-local RESTORE = [[trap '' INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; printf '\033[0m\033[?25h\033[?1049l'
+local RESTORE = [[trap '' INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; printf '\033[0m\033[?7h\033[?25h\033[?1049l'
 stty %s <&1 2>/dev/null]]
 
 local function stty(words)
@@ -31,12 +31,13 @@ function M.colours()
   return (name:find "256color" or os.getenv "COLORTERM") and 256 or 8
 end
 
---- Takes the terminal: an empty screen without a cursor; a read returns the keys typed so far.
+--- Takes the terminal: an empty screen without a cursor; a read returns the keys typed so far. A line with wide
+-- characters is cut at the last column, not continued, which would scroll the screen.
 -- @treturn function  restores it; can be called again
 function M.take()
   local guard = assert(io.popen(RESTORE:format(stty "-g"), "w"))
   stty "-icanon -echo min 0 time 0 susp undef"
-  io.stdout:write "\27[?1049h\27[?25l\27[2J"
+  io.stdout:write "\27[?1049h\27[?25l\27[?7l\27[2J"
   return function()
     if not guard then return end
     io.stdout:flush()
