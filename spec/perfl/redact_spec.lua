@@ -131,6 +131,7 @@ local function add_round(b, n)
   other { type = "mmap2", addr = 0x500000, len = 0x1000, misc = USER, ino = 7, filename = "/lib/" .. secret() }
   other { type = "mmap2", addr = 0x600000, len = 0x1000, misc = USER, filename = "[" .. secret() .. "]" }
   other { type = "ksymbol", addr = 0x7000 + n, len = 16, name = secret() }
+  other { type = "bpf_event", bpf_type = 1, id = n, tag = secret():sub(1, 6) .. "\1\2" }
   other { type = "cgroup", id = n, path = "/" .. secret() }
   other { type = "text_poke", addr = 1, old_bytes = secret(), new_bytes = secret() }
   other { number = 50, raw = secret() .. "     " } -- of a newer kernel
@@ -157,10 +158,11 @@ end
 
 local names = ":file %s /bin/%s\n1000 20 %s\n:memory 7 /tmp/%s.map\n7000 8 %s\n:kernel\nff00 8 %s\t[%s]\n"
   .. ":lines - /bin/%s\n1000r\t%s\t/src/%s.c\t7\t%s\t/src/%s.h\t8\n%s\n"
+  .. ":jit 7\n00000000000000ff 7000 8 %s\n"
 
 local function features_of(b)
   local texts, words = { ("a"):rep(40) }, {}
-  for i = 2, 13 do texts[i] = secret() end
+  for i = 2, 14 do texts[i] = secret() end
   for i = 1, 50 do words[i] = "--password=" .. secret() end
   local own = b:string(secret()) .. "exclude_pid 4711\nhidden 3\nscript " .. secret() .. "\n"
   local version = perfl_section.with_names(own, false, names:format(table.unpack(texts)))
@@ -259,17 +261,18 @@ describe("perfl redact", function()
     assert.is_true(planted >= LEAST and count_marks(run.slurp(from)) >= LEAST)
     local to, said = redact(from)
     assert.equal(0, count_marks(run.slurp(to)))
-    assert.equal(12, count_marks(names_in(from)))
+    assert.equal(13, count_marks(names_in(from)))
     assert.equal(":file 0000000000000000000000000000000000000002 /file-2\n1000 20 function-1\n:memory 7 /file-3\n"
       .. "7000 8 function-2\n:kernel\nff00 8 function-3\t[file-4]\n:lines - /file-5\n"
-      .. "1000r\tfunction-4\t/file-6\t7\tfunction-5\t/file-7\t8\n", names_in(to))
+      .. "1000r\tfunction-4\t/file-6\t7\tfunction-5\t/file-7\t8\n:jit 7\n00000000000000ff 7000 8 function-6\n",
+      names_in(to))
     local before, after = report(from), report(to)
     assert.equal(before.samples, after.samples)
     for i, event in ipairs(before.events) do
       assert.same({ event.samples, event.periods, event.ids }, { after.events[i].samples, after.events[i].periods,
         after.events[i].ids })
     end
-    for _, name in ipairs { "sample", "mmap", "mmap2", "comm", "ksymbol", "cgroup", "text_poke", "build_id" } do
+    for _, name in ipairs { "sample", "mmap", "mmap2", "comm", "ksymbol", "bpf_event", "cgroup", "text_poke", "build_id" } do
       assert.equal(before.records[name], after.records[name], name)
     end
     assert.is_nil(after.records.unknown) -- records of another tool and of a newer kernel
@@ -309,6 +312,23 @@ describe("perfl redact", function()
     assert.equal(0, count_marks(result.out))
     assert.equal(report(from).samples, report(run.write_file(dir .. "/stream.data", result.out)).samples)
   end)
+
+  for _, system in ipairs { "user_events", "user_events_multi", "synthetic" } do
+    it("renames the events of " .. system .. ", and their fields", function()
+      local event = { ids = { 1 }, name = system .. ":SECRETname.0", attr = attr({ type = 2, config = TASK }, "raw") }
+      event.size = ATTR_SIZE
+      local b = perfdata.new { events = { event } }
+      b:add { type = "sample", ip = 1, pid = 1, tid = 1, time = MS, cpu = 0, period = 1, identifier = 1,
+              raw = string.pack("=I2I1I1i4i8", TASK, 0, 0, 1, 42) }
+      b:round()
+      local format = "name: SECRETname.0\nID: 300\nformat:\n" .. COMMON
+        .. '\tfield:u64 SECRETfield;\toffset:8;\tsize:8;\tsigned:0;\n\nprint fmt: "%llu", REC->SECRETfield\n'
+      local to = redact(run.write_file(dir .. "/user.data", b:file {
+        [TRACING_DATA] = b:tracing_data(system, { format }), [EVENT_DESC] = b:event_desc() }))
+      assert.equal(0, count_marks(run.slurp(to)))
+      assert.same({ "event_1", 42 }, { report(to).events[1].name, dump(to, "sample")[1].args.arg1 })
+    end)
+  end
 
   it("gives a text the same replacement in all records, payloads and sections", function()
     local to = redacted_recording()

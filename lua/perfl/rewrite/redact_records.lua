@@ -118,6 +118,7 @@ local function edit_other(rules, layout, record, code)
   local text = texts[record.type]
   if text then t[text[1]] = rules:text(text[2], t[text[1]] or ""):sub(1, text[3]) end
   if record.type == "mmap2" and t.build_id then t.build_id = hex.to(rules:build_id(hex.of(t.build_id))) end
+  if record.type == "bpf_event" then t.tag = hex.to(rules:build_id(hex.of(t.tag))) end
   if t.callchain and code then t.callchain = { raw = code:redact(t.callchain.raw, true) } end -- a deferred one
   if record.type == "text_poke" then
     t.old_bytes, t.new_bytes = rules:bytes("raw", t.old_bytes or ""), rules:bytes("raw", t.new_bytes or "")

@@ -15,7 +15,7 @@ local TRACEPOINT = 2
 -- ---- events ----
 
 -- Systems of events whose names and fields a user chose. Probes can be in any system.
-local of_users = { user_events = true, synthetic = true, eprobes = true }
+local of_users = { user_events = true, user_events_multi = true, synthetic = true, eprobes = true }
 
 local function is_of_user(format)
   return of_users[format.system] or format.format:find("__probe_", 1, true) ~= nil
