@@ -150,6 +150,34 @@ describe("perfl cut", function()
     assert.equal("", run.capture("ls " .. dir .. " | grep kept.data. || true"))
   end)
 
+  it("leaves an earlier file alone also at an error after many records, or without room for them", function()
+    local b = perfdata.new { events = { { ids = { 1 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
+    for i = 1, 20000 do
+      b:add { type = "sample", pid = 7, tid = 7, time = i * MS, cpu = 0, ip = 1, period = i, identifier = 1 }
+      if i % 1000 == 0 then b:round() end
+    end
+    local from, to = spill(b:file(features_of(b)), "long.data"), spill("earlier", "kept.data")
+    local words = ("%s cut %s -o %s "):format(run.quote(run.perfl), from, to)
+    for how, says in pairs {
+      [words .. "--where 'assert(r.period < 20000)'"] = "assertion failed",
+      ["ulimit -f 64; " .. words] = "cannot write to .*kept%.data: File too large\n  try: ulimit %-f unlimited\n",
+    } do
+      local result = run(how)
+      assert.equal(1, result.code)
+      assert.matches(says, result.err)
+      assert.equal("earlier", run.slurp(to))
+      assert.equal("", run.capture("ls " .. dir .. " | grep kept.data. || true"))
+    end
+  end)
+
+  it("names the type of a record without the field that --where compares", function()
+    local result = run { run.perfl, "cut", "-o", dir .. "/x", "--where", "r.period > 5", whole() }
+    assert.equal(1, result.code)
+    assert.matches("attempt to compare number with nil\n  the record is of type 'switch'\n"
+      .. "  try: r%.type == \"sample\" and ", result.err)
+    assert.is_nil(run.slurp(dir .. "/x"))
+  end)
+
   it("reads a pipe and writes a stream", function()
     local b = build()
     local result = run({ run.perfl, "cut", "-q", "-o", "-", "-" }, { stdin = b:pipe(features_of(b)) })

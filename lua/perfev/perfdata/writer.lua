@@ -34,9 +34,14 @@ local hints = {
 }
 local full = { [E.ENOSPC] = true, [E.EDQUOT] = true, [E.EFBIG] = true, [E.EIO] = true }
 
---- Adds a remedy to the text of an error; self has the file's `path`.
+--- Adds a remedy to the text of an error.
+-- @tparam table self    the file's `path`; `hints` (name of an errno -> remedy): used before those of a recording
+-- @tparam string text
+-- @tparam integer code  errno
+-- @treturn string
 function M.with_hint(self, text, code)
-  local hint = hints[E[code] or ""]
+  local name = E[code] or ""
+  local hint = self.hints and self.hints[name] or hints[name]
   return hint and ("%s\n  try: %s"):format(text, hint:format(self.path)) or text
 end
 

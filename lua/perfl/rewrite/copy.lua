@@ -32,6 +32,10 @@ for _, name in ipairs { "mmap", "mmap2", "comm", "fork", "exit", "namespaces", "
   M.SIDE_BAND = M.SIDE_BAND | 1 << reader.numbers[name]
 end
 
+--- Remedies for a copy that does not fit, by the name of the errno.
+M.hints = { EFBIG = "ulimit -f unlimited" }
+for _, name in ipairs { "ENOSPC", "EDQUOT" } do M.hints[name] = "-o NEW, a path in a file system with more room" end
+
 --- Returns why the recording cannot be copied, or nil.
 function M.refusal(rec)
   local is_native = rec.facts.big == (string.pack("=I2", 1) == "\0\1")
@@ -103,7 +107,7 @@ local function sum_up(inputs)
   return sum
 end
 
---- Writes a recording.
+--- Writes a recording. After a failure there is no new file, and a previous file of that name stays.
 -- @tparam {table,...} inputs  `rec`, `copier` (options of src/lua/perfdata/lreader_copy.h), `on_turn` (f(writer):
 --   called before records are copied; `time` is then that of its next record, or 0; it may set `added`, the number of
 --   records that it wrote)
@@ -114,8 +118,9 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string          why it failed, with a remedy
 function M.write(inputs, how)
-  local writer <close>, why, code = core.writer { path = how.path, fd = how.fd, level = how.level }
-  if not writer then return nil, recorder.with_hint(how, why, code) end
+  local function with_hint(why, code) return recorder.with_hint({ path = how.path, hints = M.hints }, why, code) end
+  local writer <close>, why, code = core.writer { path = how.path, fd = how.fd, level = how.level, whole = true }
+  if not writer then return nil, with_hint(why, code) end
   how.describe(writer)
   writer:begin()
   for _, input in ipairs(inputs) do
@@ -132,9 +137,9 @@ function M.write(inputs, how)
     add_descriptions(writer, events, how.name_of or function(event) return event.name end)
   end
   why, code = writer:failure()
-  if why then return nil, recorder.with_hint(how, ("%s: %s"):format(why, core.strerror(code)), code) end
+  if why then return nil, with_hint(("%s: %s"):format(why, core.strerror(code)), code) end
   local ok, failed, errno = writer:finish()
-  if not ok then return nil, recorder.with_hint(how, failed, errno) end
+  if not ok then return nil, with_hint(failed, errno) end
   sum.bytes = writer:size()
   return sum
 end

@@ -77,6 +77,17 @@ local function load_function(path)
   return refuse(("it returns %s, not a function"):format(wanted == nil and "nothing" or shown(wanted)))
 end
 
+-- Records other than samples lack most fields. An error at one of them names its type.
+local function with_type(f)
+  return function(r)
+    local ok, result = pcall(f, r)
+    if ok then return result end
+    if r.type == "sample" or not tostring(result):find("nil", 1, true) then error(result, 0) end
+    error(("%s\nthe record is of type '%s'\ntry: r.type == \"sample\" and ..."):format(
+      message.shown(result), r.type), 0)
+  end
+end
+
 -- Makes the options of a session from those of the command line.
 local function conditions(opts)
   return {
@@ -91,7 +102,7 @@ local function copier_of(rec, opts)
   if not wanted then return nil, why end
   return {
     wanted = wanted, tools_left_out = copy.tools_left_out, events = opts.event and {},
-    edit = opts.where, edited = opts.where and ~copy.SIDE_BAND,
+    edit = opts.where and with_type(opts.where), edited = opts.where and ~copy.SIDE_BAND,
   }
 end
 
