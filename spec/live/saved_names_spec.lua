@@ -144,6 +144,12 @@ describe("perfl archive", function()
     assert.same(wanted, frames_of "copy.data")
   end)
 
+  it("refuses standard input", function()
+    local result = run({ run.perfl, "archive", "-" }, { stdin = "" })
+    assert.same({ 2, "perfl: only a file keeps names, not standard input\n  try: perfl archive FILE\n" },
+      { result.code, result.err })
+  end)
+
   it("refuses a stream, and what is not a recording", function()
     requires("root", "perf", "program perf")
     local result = run(("cd %s && perf record -q -e cpu-clock -o - -- true > s.data; %s archive s.data"):format(dir,

@@ -1,10 +1,13 @@
 --- perfl archive: adds the names of the sampled functions, and their source lines, to a recording, of perf record or
 -- perfl, while the files that it names are still there.
 
+local copy = require "perfl.rewrite.copy"
 local core = require "perfev.core"
 local message = require "perfl.message"
 local open_recording = require "perfl.verb.open_recording"
 local record = require "perfl.verb.record"
+local recorder = require "perfev.perfdata.writer"
+local verbs = require "perfl.verb"
 
 local M = {}
 
@@ -24,12 +27,16 @@ function M.main(words)
   parser:epilog("Example: perf record -g -- make; perfl archive perf.data")
   local opts, status = open_recording.parse(parser, "archive", words)
   if not opts then return status end
+  if opts.file == "-" then
+    local _, usage = verbs.refuse("archive", "only a file keeps names, not standard input\ntry: perfl archive FILE")
+    return usage
+  end
   local rec <close> = open_recording.open("archive", opts.file)
   if not rec then return open_recording.FAILED end
   local path = opts.output or opts.file
   if opts.output then
-    local ok, why = core.copy_file(opts.file, path)
-    if not ok then return fail(why .. "\ntry: -o FILE, a path where you may write") end
+    local ok, why, code = core.copy_file(opts.file, path)
+    if not ok then return fail(recorder.with_hint({ path = path, hints = copy.hints }, why, code)) end
   end
   local bytes, why = rec:_save_names(path, opts.lines)
   if not bytes then return fail("no names are added: " .. why) end
