@@ -298,11 +298,25 @@ describe("flightrec --record", function()
     assert.is_true(chain > 1)
   end)
 
+  it("exits with 1 if a file could not be written", function()
+    needs()
+    for _, trigger in ipairs { {}, { "--trigger", "page-faults/period=1/" } } do
+      local words = { run.perfl, "-q", "flightrec", "--record", dir .. "/none/x", "--max", "1", "page-faults" }
+      table.move(trigger, 1, #trigger, #words + 1, words)
+      table.move({ "--", "true" }, 1, 2, #words + 1, words)
+      local got = run(words)
+      assert.same({ 1, ("flightrec: cannot record to %s/none/x: No such file or directory\n"
+        .. "  try: a directory that is there\n"):format(dir) }, { got.code, got.err })
+    end
+  end)
+
   for words, says in pairs {
     ["--when 'args.pid > 0' sched:sched_switch"]
-      = "^flightrec: %-%-when without %-%-trigger\n.*try: %-%-trigger EVENT\n",
+      = "^flightrec: %-%-when without %-%-trigger\n  try: %-%-trigger EVENT\n",
+    ["--filter 'pid > 0' sched:sched_switch"]
+      = "^flightrec: %-%-filter without %-%-trigger\n  try: %-%-trigger EVENT\n",
     ["--trigger sched:sched_switch --when 'x ==' sched:sched_switch"]
-      = "^flightrec: %-%-when:1: .*near <eof>\n",
+      = "^perfl: option '%-%-when': 'x ==': %-%-when:1: syntax error near '=='\n  try: ",
   } do
     it("refuses " .. words, function()
       local got = run(("%s flightrec %s -- true"):format(run.quote(run.perfl), words))

@@ -33,6 +33,14 @@ describe("perfev.args without a runner", function()
     assert.equal("integer", math.type(opt.top))
   end)
 
+  it("compiles a condition on records, an expression or statements", function()
+    local spec = { { "--when", type = "condition" } }
+    assert.is_true(with_words({ "--when", "r.cpu == 1 and args.pid == 2" }, spec).when({ cpu = 1 }, { pid = 2 }))
+    local count = with_words({ "--when", "local n = r.n + 1; return n" }, spec).when
+    assert.equal(8, count { n = 7 })
+    assert.has_error(function() count {} end)
+  end)
+
   it("applies defaults, converted, and false for a switch that is not set", function()
     local opt = with_words({ "ev" }, declaration)
     assert.same({ per_process = false, top = 10, every = 1000000000, order = "time", event = "ev",

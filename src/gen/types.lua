@@ -218,6 +218,7 @@ perfev.event_details(entry: table): table
 tool.refuse(who: string, why: string, status: integer?)
 tool.require_all_tasks(who: string, why: string, some_cpus: boolean?)
 tool.require_all_cpus(who: string)
+tool.require_kernel(who: string, why: string)
 tool.require_switch_cpus(who: string)
 tool.require_machine_pids(who: string)
 tool.choose_tasks(who: string, why: string, some_cpus: boolean?): perfev.IsChosen?

@@ -28,7 +28,26 @@ local function to_number(text)
   return nil, ("'%s' is not a number"):format(escape(text))
 end
 
+--- Compiles a condition on records: a Lua expression, or statements with return.
+-- @tparam string text
+-- @tparam string name  of the option, for errors in it
+-- @treturn[1] function  f(r, args) -> its value, of a record and its payload
+-- @treturn[2] nil
+-- @treturn[2] string    "NAME:LINE: ..."
+function M.condition(text, name)
+  local expression = load("local r, args = ... return " .. text, "=" .. name, "t")
+  if expression then return expression end
+  return load("local r, args = ... " .. text, "=" .. name, "t")
+end
+
+local function to_condition(text, name)
+  local condition, why = M.condition(text, name)
+  if condition then return condition end
+  return nil, ("'%s': %s"):format(escape(text), escape(why))
+end
+
 local converters = {
+  condition = to_condition,
   string = function(text) return text end,
   integer = to_integer,
   number = to_number,
@@ -37,7 +56,8 @@ local converters = {
 }
 
 -- The Lua type of a default that is not a string.
-local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
+local lua_types = { integer = "integer", number = "number", duration = "number", size = "number",
+                    condition = "function" }
 
 -- The caller's line: skips the frames of this module.
 local function complain(format, ...)
@@ -74,10 +94,10 @@ local function bounds_of(args)
 end
 
 -- One converter per option, whose sentence names the option.
-local function converter_of(label, kind)
+local function converter_of(label, name, kind)
   local convert = converters[kind]
   return function(text)
-    local value, why = convert(text)
+    local value, why = convert(text, name)
     if value == nil then return nil, label .. ": " .. why end
     return value
   end
@@ -132,7 +152,7 @@ local function check_option(declared)
   option.switch = option.flags and not kind and not declared.args and not declared.choices
     and not declared.metavar and not declared.many and (declared.default == nil or type(declared.default) == "boolean")
   option.kind = kind or "string"
-  option.convert = converter_of(option.label, option.kind)
+  option.convert = converter_of(option.label, option.flags and option.flags[#option.flags] or option.name, option.kind)
   option.choices = declared.choices and texts_of(declared.choices)
   option.least, option.most = 1, 1
   if declared.args then

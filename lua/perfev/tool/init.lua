@@ -70,6 +70,15 @@ function M.refuse(who, why, status)
   os.exit(status or 2, true)
 end
 
+--- Refuses to read a recording.
+-- @tparam string who
+-- @tparam string why
+function M.require_kernel(who, why)
+  session.default():begin(function()
+    if session.default().opts.input then M.refuse(who, why) end
+  end)
+end
+
 --- Refuses to start unless the session watches all tasks on all CPUs, or reads a whole recording. For scripts that
 -- join events of different tasks or CPUs: with a part of the machine they would miss one of the two.
 -- @tparam string who

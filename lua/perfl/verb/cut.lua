@@ -1,5 +1,6 @@
 --- perfl cut: copies a part of a recording to a new one. perfl filter is the same.
 
+local args = require "perfev.tool.args"
 local command_line = require "perfl.command_line"
 local copy = require "perfl.rewrite.copy"
 local escape = require "perfev.base.escape"
@@ -54,11 +55,8 @@ end
 
 -- The text of --where -> a function | nil, message
 local function compile(text)
-  local chunk = load_source.compile("local r = ... return " .. text, "=--where")
-  if chunk then return chunk end
-  local why
-  chunk, why = load_source.compile("local r = ... " .. text, "=--where")
-  if chunk then return chunk end
+  local condition, why = args.condition(text, "--where")
+  if condition then return condition end
   return nil, ("--where '%s': %s\ntry: --where 'r.cpu == 0'"):format(escape(text), escape(why))
 end
 
