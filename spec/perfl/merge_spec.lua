@@ -2,9 +2,11 @@
 
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
+local perfev = require "perfev"
+local perfl_section = require "perfev.perfdata.perfl_section"
 local run = require "spec.support.run"
 
-local MS, HOSTNAME, OSRELEASE, EVENT_DESC = 1000000, 3, 4, 12
+local MS, HOSTNAME, OSRELEASE, VERSION, EVENT_DESC = 1000000, 3, 4, 5, 12
 local WITH_IDENTIFIER, WITHOUT = { "ip", "tid", "time", "cpu", "identifier" }, { "ip", "tid", "time" }
 local WITH_ID = { "tid", "time", "id", "cpu" }
 
@@ -30,7 +32,9 @@ local function recording(t)
   b:round()
   made = made + 1
   return run.write_file(("%s/%d.data"):format(dir, made), b:file {
-    [HOSTNAME] = b:string("box"), [OSRELEASE] = b:string(t.release or "6.1"), [EVENT_DESC] = b:event_desc() })
+    [HOSTNAME] = b:string("box"), [OSRELEASE] = b:string(t.release or "6.1"),
+    [VERSION] = t.names and perfl_section.with_names(b:string "perfev 1", false, t.names) or nil,
+    [EVENT_DESC] = b:event_desc() })
 end
 
 local function merge(...)
@@ -99,6 +103,22 @@ describe("perfl merge", function()
     local total = report((merge(part { 1, 2 }, part { 3, 4 }, part { 5 })))
     assert.equal(1, #total.events)
     assert.same({ 5, 1 }, { total.events[1].samples, total.events[1].ids })
+  end)
+
+  it("keeps the names of functions of all files", function()
+    local one = { id = 1, bits = WITH_IDENTIFIER, name = "cpu-clock", comm = "a", times = { 1 },
+                  names = ":file - /bin/a\n1000 10 main\n1040 8 helper\n:jit 7\nff 7000 8 made\n" }
+    local other = { id = 2, bits = WITH_IDENTIFIER, name = "cpu-clock", comm = "a", times = { 2 },
+                    names = ":file - /bin/a\n1000 10 main\n1020 8 more\n:kernel\nffff 1 schedule\n" }
+    local function names_in(path)
+      local rec <close> = assert(perfev.open(path))
+      return (perfl_section.names(rec:section "version", rec.facts.big))
+    end
+    local all = ":file - /bin/a\n1000 10 main\n1040 8 helper\n1020 8 more\n:jit 7\nff 7000 8 made\n"
+      .. ":kernel\nffff 1 schedule\n"
+    assert.equal(all, names_in((merge(recording(one), recording(other)))))
+    one.names = nil
+    assert.equal(other.names, names_in((merge(recording(one), recording(other)))))
   end)
 
   it("refuses recordings that do not fit together, with the reason", function()

@@ -287,6 +287,26 @@ function M.replace(text, f)
   return #lines > 0 and table.concat(lines, "\n") .. "\n" or ""
 end
 
+--- Returns the text with the names of several ones. Of processes with the same number it has the names of all.
+-- @tparam {string,...} texts  of `collect`
+-- @treturn string
+function M.join(texts)
+  local blocks, out = {}, {}
+  for _, text in ipairs(texts) do
+    local block
+    for line in text:gmatch "[^\n]+" do
+      if line:find "^:" then
+        block = blocks[line] or { line, seen = {} }
+        blocks[line] = block
+      elseif block and not block.seen[line] then
+        block[#block + 1], block.seen[line] = line, true
+      end
+    end
+  end
+  for i, head in ipairs(sorted_keys(blocks)) do out[i] = table.concat(blocks[head], "\n") .. "\n" end
+  return table.concat(out)
+end
+
 --- Parses a text of `collect`.
 -- @treturn table  with the methods `file`, `lines`, `memory`, `fill_jit_dump`, `kernel`, `has_file`, `has_kernel`
 function M.parse(text)

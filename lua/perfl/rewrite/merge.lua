@@ -3,7 +3,9 @@
 
 local core = require "perfev.core"
 local copy = require "perfl.rewrite.copy"
+local perfl_section = require "perfev.perfdata.perfl_section"
 local reader = require "perfev.perfdata.reader"
+local saved_names = require "perfev.symbol.saved_names"
 local sections = require "perfev.perfdata.write_features"
 local tracing = require "perfev.perfdata.tracing_data"
 
@@ -233,13 +235,24 @@ local function join_formats(recs)
   return joined and tracing.encode(joined)
 end
 
+-- Returns the section of the version with the names of functions that all recordings keep.
+local function join_names(recs, version)
+  local texts = {}
+  for _, rec in ipairs(recs) do
+    local bytes = rec:section(perfl_section.SECTION)
+    texts[#texts + 1] = bytes and perfl_section.names(bytes, rec.facts.big)
+  end
+  if #texts == 0 then return version end
+  return (perfl_section.with_names(version, recs[1].facts.big, saved_names.join(texts)))
+end
+
 -- Returns a function that describes the merged recording to the writer, once.
 local function new_describer(recs, events, places)
   local is_done = false
   local descriptions = {}
   for i, event in ipairs(events) do descriptions[i] = { name = event.name, attr = event.bytes, ids = event.ids } end
-  local joined = { event_desc = descriptions, group_desc = join_groups(recs, places), build_ids = join_build_ids(recs),
-                   version = recs[1].header.version }
+  local joined = { event_desc = descriptions, group_desc = join_groups(recs, places), build_ids = join_build_ids(recs) }
+  for _, rec in ipairs(recs) do joined.version = joined.version or rec.header.version end
   local function edit(key, bytes) return joined[key] == nil and key ~= "group_desc" and bytes or nil end
   return function(writer)
     if is_done then return end
@@ -251,7 +264,7 @@ local function new_describer(recs, events, places)
     for _, key in ipairs { "version", "event_desc", "group_desc", "build_ids" } do
       if joined[key] then
         local section = sections.encode(key, joined[key])
-        writer:feature(section.id, section.bytes)
+        writer:feature(section.id, key == "version" and join_names(recs, section.bytes) or section.bytes)
       end
     end
   end
