@@ -178,6 +178,19 @@ describe("perfl cut", function()
     assert.is_nil(run.slurp(dir .. "/x"))
   end)
 
+  it("copies records with any time, as a damaged recording has them", function()
+    local b = perfdata.new { events = { { ids = { 1 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
+    for _, time in ipairs { 1, math.maxinteger, math.mininteger, -1 } do
+      b:add { type = "sample", pid = 7, tid = 7, time = time, cpu = 0, ip = 1, period = 1, identifier = 1 }
+    end
+    local from = spill(b:round():file(features_of(b)), "far.data")
+    for _, words in ipairs { { "cut", from }, { "redact", from }, { "merge", from, whole() } } do
+      local result = run { "timeout", "20", run.perfl, words[1], "-o", dir .. "/new.data", table.unpack(words, 2) }
+      assert.equal(0, result.code, result.err)
+      assert.matches(words[1] == "merge" and "%(12 samples%)" or "%(4 samples%)", result.err)
+    end
+  end)
+
   it("reads a pipe and writes a stream", function()
     local b = build()
     local result = run({ run.perfl, "cut", "-q", "-o", "-", "-" }, { stdin = b:pipe(features_of(b)) })

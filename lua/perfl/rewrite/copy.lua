@@ -8,7 +8,8 @@ local sections = require "perfev.perfdata.write_features"
 
 local M = {}
 
-local ALWAYS = math.maxinteger
+local ALWAYS = -1 -- UINT64_MAX: a damaged recording may have any time
+local is_before = math.ult
 
 -- Types of tools' records that the writer makes itself, that refer to offsets, or that simpleperf alone reads; and
 -- AUX data, which belong to offsets of a whole trace.
@@ -82,8 +83,8 @@ end
 local function take_turn(inputs, writer)
   local first, limit
   for _, input in ipairs(inputs) do
-    if input.time and (not first or input.time < first.time) then first, limit = input, first and first.time
-    elseif input.time and (not limit or input.time < limit) then limit = input.time end
+    if input.time and (not first or is_before(input.time, first.time)) then first, limit = input, first and first.time
+    elseif input.time and (not limit or is_before(input.time, limit)) then limit = input.time end
   end
   if not first then return false end
   if first.on_turn then first.on_turn(writer) end
@@ -101,7 +102,8 @@ local function sum_up(inputs)
     sum.samples = sum.samples + (input.samples or 0)
     sum.read = sum.read + input.rec:totals().records
     if input.last then
-      sum.first, sum.last = math.min(sum.first or input.first, input.first), math.max(sum.last or 0, input.last)
+      if not sum.first or is_before(input.first, sum.first) then sum.first = input.first end
+      if not sum.last or is_before(sum.last, input.last) then sum.last = input.last end
     end
   end
   return sum
