@@ -272,7 +272,8 @@ describe("perfl redact", function()
       assert.same({ event.samples, event.periods, event.ids }, { after.events[i].samples, after.events[i].periods,
         after.events[i].ids })
     end
-    for _, name in ipairs { "sample", "mmap", "mmap2", "comm", "ksymbol", "bpf_event", "cgroup", "text_poke", "build_id" } do
+    for _, name in ipairs { "sample", "mmap", "mmap2", "comm", "ksymbol", "bpf_event", "cgroup", "text_poke",
+                            "build_id" } do
       assert.equal(before.records[name], after.records[name], name)
     end
     assert.is_nil(after.records.unknown) -- records of another tool and of a newer kernel
@@ -420,6 +421,14 @@ describe("perfl redact", function()
     for _, r in ipairs(dump(to, "sample")) do
       if r.event == "work:task_event" then assert.equal(("x"):rep(15), r.args.prev_comm) end
     end
+  end)
+
+  it("shortens names of files that a rule returns, in records and sections", function()
+    local to = redact(recording(), "return { file = function() return '/' .. ('y'):rep(70000) end }")
+    local path = "/" .. ("y"):rep(4094)
+    assert.equal(path, dump(to, "mmap")[1].filename)
+    local rec <close> = assert(perfev.open(to))
+    assert.equal(path, rec.header.build_ids[1].filename)
   end)
 
   it("keeps a payload within a record if a rule returns a long text", function()

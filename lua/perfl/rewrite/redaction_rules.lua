@@ -11,6 +11,8 @@ local M = {}
 local Rules = {}
 Rules.__index = Rules
 
+local PATH_MAX = 4095 -- bytes without the NUL: records of files have 16 bits for their size
+
 -- Kind of text -> its pseudonyms.
 local pseudonyms = {
   comm = "comm-%d", file = "file-%d", symbol = "function-%d", cgroup = "/cgroup-%d", cmdline = "word-%d",
@@ -112,7 +114,8 @@ local function replace(self, kind, text)
   if rule == true then return text end
   if rule == false or rule == nil and removed[kind] then return "" end
   if rule == nil then return new_pseudonym(self, kind, text) end
-  return (call(self, kind, text) or ""):match "^[^\0]*"
+  local new = (call(self, kind, text) or ""):match "^[^\0]*"
+  return kind == "file" and new:sub(1, PATH_MAX) or new
 end
 
 --- Returns the replacement of a text: "" if it is removed.
