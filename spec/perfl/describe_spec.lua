@@ -129,7 +129,7 @@ describe("perfl describe", function()
     local out = dir .. "/out"
     local r = describe_script("-o", out, "--record", dir .. "/rec", path(), "--kind", "a")
     for _, word in ipairs { "printed", "written", "done" } do assert.is_nil(r.out:find(word, 1, true), word) end
-    r = describe_script("-o", out, path(), "--kind", "a", "--", "touch", dir .. "/touched")
+    r = run { run.perfl, "describe", "--sim", "vm", "-o", out, path(), "--kind", "a", "--", "touch", dir .. "/touched" }
     assert.equal(0, r.code, r.err)
     for _, name in ipairs { "out", "rec", "touched" } do assert.is_nil(run.slurp(dir .. "/" .. name), name) end
   end)

@@ -86,8 +86,8 @@ staged() {
 		ln -s lua5.4 "$stage/usr/bin/lua" && ln -s gcc "$stage/usr/bin/cc" && # update-alternatives
 		tar -c --exclude=./.git --exclude=./build . | tar -x -C "$stage/perfev" &&
 		cp -r "$from/perfl" "$from/perfev" "$stage/perfev/build" || return
-	if "$build/perfl" record -q -o "$vm/here.data" -e raw_syscalls:sys_enter,page-faults -c 1 \
-		-- ls -R spec > /dev/null 2>&1; then
+	if "$build/perfl" record -q -g -o "$vm/here.data" -e raw_syscalls:sys_enter,page-faults \
+		-c 1 -- ls -R spec > /dev/null 2>&1; then
 		lua5.4 spec/vm/counts.lua "$vm/here.data" > "$vm/here.counts" &&
 			cp "$vm/here.data" "$vm/here.counts" "$stage/perfev/build"
 	fi
