@@ -207,7 +207,10 @@ struct function {
 	uint64_t start;          /* or START_UNKNOWN */
 };
 
-/* Finds the function that a frame is in. False: only the Lua module can name the frame. */
+/*
+ * Finds the function that a frame is in, which has a dso. False: only the Lua module can name the
+ * frame.
+ */
 static bool find_function(const struct namer *namer, const struct pev_frame *frame,
 			  struct function *function)
 {
@@ -216,7 +219,7 @@ static bool find_function(const struct namer *namer, const struct pev_frame *fra
 	struct pev_symtab_place place;
 	uint32_t file = 0;
 
-	if (frame->dso && frame->context == PEV_IN_USER)
+	if (frame->context == PEV_IN_USER)
 		file = pev_stack_tree_function(&namer->self->tree, frame->dso, START_OF_FILE);
 	if (!file)
 		return false;
@@ -327,7 +330,7 @@ static uint32_t find_name(const struct namer *namer, const struct pev_frame *fra
 	struct function function;
 	uint32_t name;
 
-	if (!find_function(namer, frame, &function))
+	if (!frame->dso || !find_function(namer, frame, &function))
 		return 0;
 	name = pev_stack_tree_function(tree, frame->dso, function.start);
 	if (name || !function.name)
