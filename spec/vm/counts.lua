@@ -1,6 +1,6 @@
 -- counts.lua - prints figures of a recording that every machine must compute alike: records by type, samples by
--- event and command, sums over their fields, and samples by stack, with the names that the recording keeps.
--- lua5.4 spec/vm/counts.lua FILE, with perfev in the paths.
+-- event and command, and sums over their fields; with `stacks` also samples by stack, with names.
+-- lua5.4 spec/vm/counts.lua FILE [stacks [DIR]], with perfev in the paths. DIR: programs are looked for below it.
 
 local perfev = require "perfev"
 
@@ -8,6 +8,7 @@ local counts = {}
 local function add(key, n) counts[key] = (counts[key] or 0) + (n or 1) end
 
 local stacks = {}
+perfev.symbol.symfs(arg[3])
 
 local rec = assert(perfev.open(arg[1]))
 for r in rec:records() do
@@ -18,7 +19,7 @@ for r in rec:records() do
     add("sum of tids", r.tid)
     add("sum of cpus", r.cpu)
     add("sum of addresses", (r.ip or 0) & 0xffffff)
-    if r.stack then stacks[r.stack] = (stacks[r.stack] or 0) + 1 end
+    if arg[2] == "stacks" and r.stack then stacks[r.stack] = (stacks[r.stack] or 0) + 1 end
   end
 end
 

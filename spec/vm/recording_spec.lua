@@ -6,19 +6,19 @@ local core = require "perfev.core"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
-local function counts(path)
-  local r = run({ "lua5.4", "spec/vm/counts.lua", path },
+local function counts(path, ...)
+  local r = run({ "lua5.4", "spec/vm/counts.lua", path, ... },
     { env = { LUA_PATH = "lua/?.lua;lua/?/init.lua", LUA_CPATH = "build/?.so" } })
   assert.equal(0, r.code, r.err)
   return r.out
 end
 
 describe("a recording", function()
-  it("from another machine has the same content here", function()
+  it("from another machine has the same content here, with the names that it keeps", function()
     requires("guest")
     local there = core.slurp "build/here.counts"
     if not there then pending "none was made where the guest was started" end
-    assert.equal(there, counts "build/here.data")
+    assert.equal(there, counts("build/here.data", "stacks", "/nonexistent"))
   end)
 
   it("from here is returned with its content", function()

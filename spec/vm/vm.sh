@@ -88,7 +88,7 @@ staged() {
 		cp -r "$from/perfl" "$from/perfev" "$stage/perfev/build" || return
 	if "$build/perfl" record -q -g -o "$vm/here.data" -e raw_syscalls:sys_enter,page-faults \
 		-c 1 -- ls -R spec > /dev/null 2>&1; then
-		lua5.4 spec/vm/counts.lua "$vm/here.data" > "$vm/here.counts" &&
+		lua5.4 spec/vm/counts.lua "$vm/here.data" stacks > "$vm/here.counts" &&
 			cp "$vm/here.data" "$vm/here.counts" "$stage/perfev/build"
 	fi
 	echo "$stage"
