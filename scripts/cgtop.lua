@@ -8,10 +8,8 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "show which containers, services and sessions use the CPU", all_cpus = true,
   { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample this event" },
-  { "-F --frequency", type = "integer", default = 999, metavar = "HZ",
-    help = "samples a second; 0: every event" },
-  { "-I --interval", type = "duration", default = "1s", metavar = "TIME",
-    help = "print a table this often" },
+  { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "samples a second; 0: every event" },
+  { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "print a table this often" },
   { "-T --top", type = "integer", metavar = "N", help = "print only the first N" },
   { "--path", help = "print each cgroup with its path" },
   epilog = [[
@@ -20,9 +18,9 @@ the pod of a container, or the user of a session or unit. A recording needs the
 cgroup of each sample: perfl record --all-cgroups.]],
 }
 
-if opt.frequency < 0 then tool.refuse("cgtop", "-F: 0 or more") end
-if opt.interval == 0 then tool.refuse("cgtop", "-I: more than 0") end
-if opt.top and opt.top < 0 then tool.refuse("cgtop", "-T: 0 or more") end
+local wrong = opt.frequency < 0 and "-F: 0 or more" or opt.interval == 0 and "-I: more than 0"
+  or (opt.top or 0) < 0 and "-T: 0 or more"
+if wrong then tool.refuse("cgtop", wrong) end
 
 local used = perfev.sum { by = "cgroup", value = "period", where = { "tid", "!=", 0 } }
 local times = perfev.stats { value = "time" }
@@ -40,18 +38,13 @@ local function rows() -- the cgroups of one container are one row
 end
 
 local newest -- the time of the last sample of the earlier tables
-
--- Returns the time of a table in ns: the interval, or that of its samples; nil: unknown.
-local function time_of_table(interval)
-  local row = times:rows()[1]
-  if not row then return interval end
-  local from = newest or row.value.min
-  newest = row.value.max
-  return interval or newest > from and newest - from or nil
-end
-
+-- interval: nil for the rest of an interval and for a recording, which last from sample to sample.
 local function show(interval)
-  local is_json, ns = tool.output_format() == "json", time_of_table(interval)
+  local is_json, sampled = tool.output_format() == "json", times:rows()[1]
+  if not (sampled or interval) then return end
+  local from = newest or sampled and sampled.value.min
+  newest = sampled and sampled.value.max or newest
+  local ns = interval or newest > from and newest - from or nil
   local what = opt.event == "cpu-clock" and tool.replaced_clock("cgtop", event) or opt.event
   local is_clock = what:find "^%l+%-clock$"
   local unit = ns and (is_clock and 100 or 1e9) / ns
@@ -59,9 +52,8 @@ local function show(interval)
   for _, row in rows() do
     row.event, row.rate = what, unit and row.value * unit
     local owner = row.owner ~= "" and (" (%s)"):format(row.owner) or ""
-    local rate = unit and ("%.1f"):format(row.rate) or "-"
-    local text = ("%9s  %-10s  %s%s"):format(rate, row.kind, row.name, owner)
-    print(is_json and tool.json(row) or perfev.escape(text))
+    print(is_json and tool.json(row) or perfev.escape(("%9s  %-10s  %s%s"):format(
+      unit and ("%.1f"):format(row.rate) or "-", row.kind, row.name, owner)))
   end
   for _, text in ipairs(is_json and {} or used:remarks()) do print(text) end
   used:clear()
@@ -69,4 +61,4 @@ local function show(interval)
 end
 
 perfev.every(opt.interval / 1e9, function() show(opt.interval) end)
-perfev.done(function() show() end) -- the rest of an interval, or a recording
+perfev.done(function() show() end)
