@@ -9,7 +9,7 @@ local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local option_tables = require "perfev.option_tables.aggregator"
-local plain_copy = require "perfev.base.plain_copy"
+local plain_copy = require("perfev.base.tables").plain_copy
 local show_value = require "perfev.base.show_value"
 local conditions = lazy "perfev.aggregate.condition"
 

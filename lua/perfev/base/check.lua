@@ -8,7 +8,7 @@
 -- or { type, words }: words describe the type in a message, as in "a user's name or number".
 
 local core = require "perfev.core"
-local raw = require "perfev.base.plain_copy"
+local raw = require("perfev.base.tables").plain_copy
 local shown = require "perfev.base.show_value"
 local units = require "perfev.base.parse_units"
 

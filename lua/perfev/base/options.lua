@@ -2,10 +2,11 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
-local raw = require "perfev.base.plain_copy"
+local raw = require("perfev.base.tables").plain_copy
 local shown = require "perfev.base.show_value"
 local types = require("perfev.option_tables.session").session
 local units = require "perfev.base.parse_units"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -243,9 +244,7 @@ function M.signal(name, what, level)
   local real_time = tonumber(word:match("^RTMIN%+(%d%d?)$"))
   local number = core.signals[word] or real_time and core.signals.RTMIN + real_time
   if type(name) == "string" and number and number <= core.signals.RTMAX then return number end
-  local known = {}
-  for each in pairs(core.signals) do known[#known + 1] = each end
-  table.sort(known)
+  local known = sorted_keys(core.signals)
   error(("%s: unknown signal '%s'%s"):format(what, shown(name), check.hint(name, known)), level + 1)
 end
 

@@ -17,6 +17,7 @@ local pmu = lazy "perfev.event.pmu"
 local foreign_names = lazy "perfev.event.foreign_names"
 local tracefs = require "perfev.tracepoint.tracefs"
 local vendor = lazy "perfev.event.vendor"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -166,9 +167,7 @@ local function apply_terms(node, found)
     elseif term.name:find("^config%d$") then
       found.fields[term.name] = grammar.number(term.value)
     elseif not grammar.terms[term.name] then
-      local list = {}
-      for name in pairs(grammar.terms) do list[#list + 1] = name end
-      table.sort(list)
+      local list = sorted_keys(grammar.terms)
       return nil, grammar.fault(node.source, term.at, ("unknown term '%s'%s"):format(term.name,
         check.hint(term.name, list)), "one of " .. table.concat(list, ", ")), E.EINVAL
     end

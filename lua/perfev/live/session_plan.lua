@@ -6,6 +6,7 @@ local explain = require "perfev.event.explain_refusal"
 local options = require "perfev.base.options"
 local json = require "perfev.base.json"
 local processes = require "perfev.event.processes"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -77,9 +78,7 @@ local function plan_of(session, ev)
   if not session.opts.input then -- the events of a recording need not exist on this machine
     there, why, code = event.builds(ev.decl, session.opts.events, not session.opts.record)
   end
-  local names = {}
-  for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end
-  table.sort(names)
+  local names = sorted_keys(ev.decl.callbacks)
   local first = there and there[1][1][1]
   return there, why, first and event.condition(ev.decl, first), names, not there and code or nil
 end

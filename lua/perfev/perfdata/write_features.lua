@@ -4,6 +4,7 @@
 
 local features = require "perfev.perfdata.read_features"
 local hex = require "perfev.base.hex"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -33,9 +34,7 @@ end
 
 -- Encodes a table by name or number in the order of its keys.
 local function map(values, each)
-  local keys = {}
-  for key in pairs(values) do keys[#keys + 1] = key end
-  table.sort(keys)
+  local keys = sorted_keys(values)
   return list(keys, function(key) return each(key, values[key]) end)
 end
 

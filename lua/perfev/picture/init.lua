@@ -10,6 +10,7 @@ local markup = require "perfev.picture.markup"
 local palette = require "perfev.picture.palette"
 local option_tables = require "perfev.option_tables.picture"
 local terminal = require "perfev.picture.terminal"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -336,9 +337,7 @@ function M.timeline(opts)
     add('{"ph":"C","pid":%d,"name":%s,"ts":%s,"args":{"value":%s}}', PROCESS, text_of[counter.name or ""],
       us(counter.time), json.encode(counter.value))
   end
-  local list = {}
-  for cpu in pairs(cpus) do list[#list + 1] = cpu end
-  table.sort(list)
+  local list = sorted_keys(cpus)
   for _, cpu in ipairs(list) do
     events[#events + 1] = metadata("thread_name", cpu + 1, { name = ("CPU %d"):format(cpu) })
     events[#events + 1] = metadata("thread_sort_index", cpu + 1, { sort_index = cpu })

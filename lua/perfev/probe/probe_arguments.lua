@@ -14,6 +14,7 @@
 local check = require "perfev.base.check"
 local core = require "perfev.core"
 local registers = require "perfev.record.registers"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -63,9 +64,7 @@ local function find_abi(machine)
 end
 
 local function list_types()
-  local names = {}
-  for name in pairs(types) do names[#names + 1] = name end
-  table.sort(names)
+  local names = sorted_keys(types)
   return names
 end
 

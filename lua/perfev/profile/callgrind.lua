@@ -5,6 +5,8 @@
 -- not have the number of calls; the first value is written in its place.
 -- Source: callgrind's manual, "Callgrind Format Specification".
 
+local sorted_keys = require("perfev.base.tables").sorted_keys
+
 local function function_key(frame)
   return (frame.module or "") .. "\0" .. (frame.file or "") .. "\0" .. frame.symbol
 end
@@ -56,13 +58,6 @@ local function gather(profile)
     end
   end
   return functions
-end
-
-local function sorted_keys(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
 end
 
 -- Writes "(1) name" at the first use, then "(1)".

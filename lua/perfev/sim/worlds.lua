@@ -4,6 +4,7 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local E = core.errno
 local DEVICES = "/sys/bus/event_source/devices/"
@@ -183,9 +184,7 @@ end
 local M = {}
 
 function M.names()
-  local names = {}
-  for name in pairs(builders) do names[#names + 1] = name end
-  table.sort(names)
+  local names = sorted_keys(builders)
   return names
 end
 

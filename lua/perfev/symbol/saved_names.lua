@@ -10,6 +10,7 @@
 -- A block ":jit PID" has the functions of a jit-PID.dump: "TIME START SIZE NAME", by the time when each was loaded.
 
 local core = require "perfev.core"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 local Saved = {}
@@ -88,13 +89,6 @@ local function add_lines(self, raw, places, id)
       place.line or 0)
   end
   block.lines[parts[1]] = table.concat(parts, "\t")
-end
-
-local function sorted_keys(list, less)
-  local keys = {}
-  for key in pairs(list) do keys[#keys + 1] = key end
-  table.sort(keys, less)
-  return keys
 end
 
 local function write_text(blocks)

@@ -8,6 +8,7 @@ local lazy = require "perfev.base.lazy_module"
 local page = lazy "perfev.tool.annotation_page"
 local symbol = require "perfev.symbol"
 local terminal = require "perfev.picture.terminal"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -139,13 +140,6 @@ local function head_of(code, section)
   return ("%s, inlined at %s: %s"):format(escape(section.inlined), escape(table.concat(section.calls, ", ")), file)
 end
 
-local function sorted_numbers(lines)
-  local list = {}
-  for number in pairs(lines) do list[#list + 1] = number end
-  table.sort(list)
-  return list
-end
-
 local function expand_tabs(text)
   return (text:gsub("([^\t]*)\t", function(before)
     return before .. (" "):rep(8 - (utf8.len(before) or #before) % 8)
@@ -164,7 +158,7 @@ local function listed_by_line(code, missing)
     local source, why
     if section.file then source, why = code_of.source(section.file) end
     if section.file and not source then missing[section.file] = why end
-    local numbers, last = sorted_numbers(section.lines), 0
+    local numbers, last = sorted_keys(section.lines), 0
     for i, number in ipairs(numbers) do
       local first = number > 0 and math.max(last + 1, number - CONTEXT) or number
       if last > 0 and first > last + 1 then add { kind = "gap" } end

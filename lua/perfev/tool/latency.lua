@@ -6,9 +6,10 @@ local aggregator = lazy "perfev.aggregate.aggregator"
 local cgroup = require "perfev.event.cgroup"
 local check = require "perfev.base.check"
 local option_tables = require "perfev.option_tables.latency"
-local plain_copy = require "perfev.base.plain_copy"
+local plain_copy = require("perfev.base.tables").plain_copy
 local session = require "perfev.live.session"
 local units = require "perfev.base.parse_units"
+local sorted_keys = require("perfev.base.tables").sorted_keys
 
 local M = {}
 
@@ -32,13 +33,6 @@ local function key_functions(s, refuse)
       return cgroup.of_task(tid) or UNKNOWN -- it has ended
     end,
   }
-end
-
-local function sorted_keys(t)
-  local list = {}
-  for key in pairs(t) do list[#list + 1] = key end
-  table.sort(list)
-  return list
 end
 
 -- The column of --per, or nil.
