@@ -383,8 +383,8 @@ static bool compile_unknown(struct compiler *c, char letter)
 /* ---- compile: the parts that print one field ---- */
 
 /*
- * Finds the field whose value the node prints. Returns false if it prints several fields, or only
- * a part of one: its length, or an element.
+ * Finds the field that the node prints. Returns false for a node that prints several fields, the
+ * length of a field, or one of its elements.
  */
 static bool find_only_field(const struct pev_print_node *node, const struct pev_tp_field **field)
 {
