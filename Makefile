@@ -142,7 +142,7 @@ demo-commands: tracefs
 	$(BUILD)/perfl -a -d 5s -n 10 tpoint sched:sched_switch
 
 # Estimates the duration from CPU minutes, the number of CPUs and their load.
-CHECK_MINUTES = 40
+CHECK_MINUTES = 38
 check: $(if $(QUICK),check-quick,check-all) ## lint, all specs; QUICK=1: a part, under 3 minutes
 
 check-all: deps ## build with -Werror, lint, run all specs, also under sanitizers
@@ -151,7 +151,8 @@ check-all: deps ## build with -Werror, lint, run all specs, also under sanitizer
 			m * (1 + busy), cpus, $$1; \
 		print "; make check QUICK=1 takes less than 3 on an idle machine" }' /proc/loadavg
 	@rm -rf $(BUILD)/tally $(BUILD)/unsteady && mkdir -p $(BUILD)/tally
-	@$(call run-steps,all test 'lint test-live' test-nobody test-asan test-tsan last)
+	@$(call run-steps,all test 'test-live lint test-nobody' test-asan \
+		'test-asan-live test-tsan test-vm fuzz')
 
 # Without sanitizers, clang-tidy, the longest specs and most live specs.
 check-quick: deps
@@ -171,8 +172,9 @@ run-steps = for step in $(1); do echo "== $$step"; \
 	awk '/^unsteady: / { print; next } { p += $$1; f += $$3; s += $$5 } END { \
 		print p+0 " passed, " f+0 " failed, " s+0 " skipped"; exit f > 0 }' $(BUILD)/tally/*
 
-# Live specs run alone, except for lint, which has a lower priority. The longest specs start first,
-# so that the others end beside them.
+# Live specs run one after the other, because they share the kernel's probes and limits. They leave
+# half of two cores idle, so other steps run beside them. The longest specs start first, so that the
+# others end beside them.
 ALL_SPECS := $(sort $(shell find spec -name '*_spec.lua'))
 LIVE_SPECS := $(filter spec/live/%,$(ALL_SPECS))
 spec_named = $(foreach n,$(1),$(filter %/$(n)_spec.lua,$(filter-out spec/live/%,$(ALL_SPECS))))
@@ -216,20 +218,26 @@ test-nobody: all ## run the specs that need no rights as the user nobody
 # These specs mostly run other programs (a shell, a browser, perf); other specs cover our code.
 NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names)
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
-test-asan: all ## run the specs under ASan and UBSan; a leak of ours is a failure
-	@$(MAKE) --no-print-directory asan-specs BUILD=build/asan \
+test-asan: all ## run the simulated specs under ASan and UBSan; a leak of ours is a failure
+test-asan-live: all ## run the live specs under ASan and UBSan
+test-asan test-asan-live:
+	@$(MAKE) --no-print-directory $(@:test-%=%-specs) BUILD=build/asan \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all $(ASAN_CFLAGS)'
 
-asan-specs: export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
-asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
+ASAN_SPECS = asan-specs asan-live-specs
+$(ASAN_SPECS): export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
+$(ASAN_SPECS): export UBSAN_OPTIONS ?= print_stacktrace=1
 # LeakSanitizer sometimes crashes on the thread-local storage of libraries loaded late (libstdc++):
 # skip that storage, and print no suppressions on standard error.
-asan-specs: export LSAN_OPTIONS ?= use_tls=0:print_suppressions=0
-asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
-	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
-	export UNSTEADY=build/unsteady/asan; \
-	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
-	$(SUITE) "$$run" $(filter-out $(NOT_OURS),$(LIVE_SPECS)) || rc=1; exit $$rc
+$(ASAN_SPECS): export LSAN_OPTIONS ?= use_tls=0:print_suppressions=0
+$(ASAN_SPECS): export PERFL = $(BUILD)/perfl
+$(ASAN_SPECS): export UNSTEADY = build/unsteady/asan
+ASAN_RUN = $(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua
+asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so)
+	@JOBS=$(JOBS) $(SUITE) "$(ASAN_RUN)" $(SPECS)
+
+asan-live-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
+	@$(SUITE) "$(ASAN_RUN)" $(filter-out $(NOT_OURS),$(LIVE_SPECS))
 
 # The threads that read a recording or rings.
 TSAN_CFLAGS := -O1 -U_FORTIFY_SOURCE -Wno-error
@@ -266,9 +274,6 @@ test-vm: all
 	then $(MAKE) --no-print-directory static && spec/vm/vm.sh -l amd64-6.1 arm64-6.1; \
 	else echo 'skipped: QEMU cannot be installed:'; tail -n 3 $(BUILD)/guest-deps.log; \
 		echo '0 passed, 0 failed, 1 skipped' | tee -a $${TALLY:-/dev/null}; fi
-
-# The fuzzers run for a fixed time: the guests beside them cost none.
-last: fuzz test-vm
 
 # Ratios, side by side in one run; recordings are made once. RUNS= of each row, PARTS= of
 # bench/rows, BASE= an older checkout whose perfl runs beside this one's.
@@ -444,6 +449,6 @@ $(BUILD)/flags: FORCE
 FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
-	test-nobody test-asan test-tsan test-vm vm last asan-specs fuzz bench tracefs lint \
-	lint-quick install uninstall clean
+	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench \
+	tracefs lint lint-quick install uninstall clean
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))
