@@ -384,54 +384,149 @@ int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct p
 
 /* ---- merge ---- */
 
-static int add_all_cells(struct pev_agg *agg, const struct pev_agg *from)
-{
-	agg->unfit += from->unfit;
-	for (uint32_t i = 0; i < from->nr; i++) {
-		const struct pev_cell *cell = from->cells[i];
-		bool is_new;
-		struct pev_cell *to = cell_for(agg, cell->hash, pev_agg_key(from, cell),
-					       cell->key_len, &is_new);
-
-		if (!to)
-			return -ENOMEM;
-		/* Published even if that fails: the caller discards the whole table. */
-		if (is_new)
-			pev_cells_publish(agg, to);
-		if (add_cell(agg, to, cell) < 0)
-			return -ENOMEM;
-	}
-	return add_cell(agg, &agg->other, &from->other);
-}
-
-static int merge_both(struct pev_agg *both, const struct pev_agg *a, const struct pev_agg *b)
-{
-	int rc;
-
-	if (both->config.kind == PEV_AGG_TOP)
-		return pev_top_merge(both, a, b);
-	rc = add_all_cells(both, a);
-	return rc < 0 ? rc : add_all_cells(both, b);
-}
-
 static bool is_alike(const struct pev_agg_config *a, const struct pev_agg_config *b)
 {
 	return a->kind == b->kind && a->low == b->low && a->high == b->high && a->step == b->step;
 }
 
-int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err)
+static bool contains_buckets(const struct pev_buckets *all, const struct pev_buckets *some)
 {
-	struct pev_agg both;
+	return !some->nr || (all->nr && some->first >= all->first &&
+			     some->first + some->nr <= all->first + all->nr);
+}
 
+/* The cell that the values of a cell of from go to; its buckets have room. NULL without memory. */
+static struct pev_cell *reserve_target(struct pev_agg_merge *merge, const struct pev_cell *cell)
+{
+	struct pev_agg *agg = merge->agg;
+	const void *key = pev_agg_key(merge->from, cell);
+	const bool has_buckets = agg->config.kind >= PEV_AGG_HIST;
+	bool is_new = false, is_unfit = false;
+	const struct pev_agg_slot *slot =
+		agg->cap ? pev_cells_find(agg, cell->hash, key, cell->key_len) : NULL;
+	struct pev_cell *to = &agg->other;
+
+	if (slot && slot->nr) {
+		to = agg->cells[slot->nr - 1];
+		is_unfit = has_buckets && !pev_budget_fits(agg->budget, 1) &&
+			   (!contains_buckets(&to->up, &cell->up) ||
+			    !contains_buckets(&to->down, &cell->down));
+	} else if (agg->nr < agg->config.max_keys) {
+		is_new = pev_cells_has_room(agg, cell->key_len);
+		is_unfit = !is_new;
+	}
+	if (is_new) {
+		to = pev_cells_grow(agg) == 0
+			     ? pev_cells_new(agg, cell->hash, key, cell->key_len)
+			     : NULL;
+		if (!to)
+			return NULL;
+		pev_cells_publish(agg, to);
+	}
+	if (is_unfit) {
+		to = &agg->other;
+		merge->unfit += cell->n;
+	}
+	if (has_buckets && (reserve_buckets_of(agg, &to->up, &cell->up) < 0 ||
+			    reserve_buckets_of(agg, &to->down, &cell->down) < 0))
+		return NULL;
+	return to;
+}
+
+static int reserve_cells(struct pev_agg_merge *merge)
+{
+	const struct pev_agg *from = merge->from;
+	struct pev_agg *agg = merge->agg;
+
+	merge->targets = malloc(sizeof(struct pev_cell *) * (from->nr + (size_t)1));
+	if (!merge->targets)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < from->nr; i++) {
+		merge->targets[i] = reserve_target(merge, from->cells[i]);
+		if (!merge->targets[i])
+			return -ENOMEM;
+	}
+	if (agg->config.kind < PEV_AGG_HIST)
+		return 0;
+	if (reserve_buckets_of(agg, &agg->other.up, &from->other.up) < 0)
+		return -ENOMEM;
+	return reserve_buckets_of(agg, &agg->other.down, &from->other.down);
+}
+
+int pev_agg_merge_begin(struct pev_agg_merge *merge, struct pev_agg *agg,
+			const struct pev_agg *from, struct pev_err *err)
+{
+	int rc;
+
+	*merge = (struct pev_agg_merge){ .agg = agg, .from = from };
 	if (!is_alike(&agg->config, &from->config))
 		return pev_fail(err, -EINVAL, "they are not of the same kind");
-	pev_cells_init(&both, &agg->config);
-	if (merge_both(&both, agg, from) < 0) {
-		pev_agg_free(&both);
-		return pev_fail(err, -ENOMEM, "no memory for both");
+	merge->before = pev_cells_mark(agg);
+	rc = agg->config.kind == PEV_AGG_TOP ? pev_top_reserve(agg, from, &merge->both)
+					     : reserve_cells(merge);
+	if (rc == 0)
+		return 0;
+	pev_agg_merge_cancel(merge);
+	return pev_fail(err, rc, "no memory for both");
+}
+
+void pev_agg_merge_cancel(struct pev_agg_merge *merge)
+{
+	struct pev_agg *agg = merge->agg;
+
+	if (merge->both) {
+		pev_agg_free(merge->both);
+		free(merge->both);
 	}
-	pev_agg_replace(agg, &both);
-	return 0;
+	if (agg->config.kind >= PEV_AGG_HIST)
+		for (uint32_t i = merge->before.nr; i < agg->nr; i++) {
+			struct pev_cell *cell = agg->cells[i];
+			uint64_t bytes = (cell->up.nr + (uint64_t)cell->down.nr) * sizeof(uint64_t);
+
+			pev_cell_free_buckets(cell);
+			agg->bucket_bytes -= bytes;
+			pev_budget_return(agg->budget, bytes);
+		}
+	pev_cells_drop(agg, &merge->before);
+	free(merge->targets);
+	*merge = (struct pev_agg_merge){ 0 };
+}
+
+static void merge_cells(struct pev_agg_merge *merge)
+{
+	const struct pev_agg *from = merge->from;
+	struct pev_agg *agg = merge->agg;
+
+	agg->unfit += from->unfit + merge->unfit;
+	if (agg->budget)
+		agg->budget->refused += merge->unfit;
+	for (uint32_t i = 0; i < from->nr; i++)
+		add_cell(agg, merge->targets[i], from->cells[i]);
+	add_cell(agg, &agg->other, &from->other);
+}
+
+void pev_agg_merge_end(struct pev_agg_merge *merge)
+{
+	if (merge->both) {
+		pev_agg_replace(merge->agg, merge->both);
+		free(merge->both);
+	} else if (merge->agg->config.kind == PEV_AGG_TOP) {
+		pev_top_merge(merge->agg, merge->from);
+	} else {
+		merge_cells(merge);
+	}
+	free(merge->targets);
+	*merge = (struct pev_agg_merge){ 0 };
+}
+
+int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err)
+{
+	struct pev_agg_merge merge;
+	int rc = pev_agg_merge_begin(&merge, agg, from, err);
+
+	if (rc == 0)
+		pev_agg_merge_end(&merge);
+	return rc;
 }
 
 /* ---- read ---- */

@@ -49,10 +49,28 @@ static inline int pev_agg_count(struct pev_agg *agg, uint64_t nr)
 }
 
 /*
- * Adds all values of from, as if they had been added to agg. -EINVAL: the kinds or steps differ.
- * -ENOMEM: nothing has changed. from may be agg.
+ * Adds all values of from, as if they had been added to agg; the time depends on the keys of from
+ * alone. -EINVAL: the kinds or steps differ. -ENOMEM: nothing has changed. from may be agg.
  */
 int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err);
+
+/*
+ * The same in two steps, to merge into several aggregators or none: begin() takes the memory, and
+ * fails as pev_agg_merge(). Then end() or cancel() follows; neither can fail. Between them, from
+ * and agg must not change.
+ */
+struct pev_agg_merge {
+	struct pev_agg *agg;
+	const struct pev_agg *from;
+	struct pev_cell **targets; /* for each cell of from */
+	struct pev_cells_mark before;
+	struct pev_agg *both; /* PEV_AGG_TOP: the result, unless it is merged in place */
+	uint64_t unfit; /* values of keys and buckets that do not fit into the budget */
+};
+int pev_agg_merge_begin(struct pev_agg_merge *merge, struct pev_agg *agg,
+			const struct pev_agg *from, struct pev_err *err);
+void pev_agg_merge_end(struct pev_agg_merge *merge);
+void pev_agg_merge_cancel(struct pev_agg_merge *merge);
 
 /* Adds one cell of another aggregator, or its other. -ENOMEM: the cell may be added in part. */
 int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct pev_cell *cell);

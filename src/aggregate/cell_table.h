@@ -71,6 +71,21 @@ void pev_cells_set_key(const struct pev_agg *agg, struct pev_cell *cell, uint64_
 		       const void *key, size_t len);
 /* Puts a new cell into the table. */
 void pev_cells_publish(struct pev_agg *agg, struct pev_cell *cell);
+
+/* The cells at a moment, to drop those that are made later. */
+struct pev_cells_mark {
+	uint32_t nr;
+	struct pev_agg_block *block;
+	size_t used;
+};
+struct pev_cells_mark pev_cells_mark(const struct pev_agg *agg);
+/* Takes the cells that were published since then out of the table, and frees their memory. */
+void pev_cells_drop(struct pev_agg *agg, const struct pev_cells_mark *before);
+/* Makes room for cells more with this number of bytes altogether. -ENOMEM. */
+int pev_cells_reserve(struct pev_agg *agg, uint32_t cells, size_t bytes);
+/* Bytes that pev_cells_reserve() would allocate. */
+uint64_t pev_cells_reserve_bytes(const struct pev_agg *agg, uint32_t cells, size_t bytes);
+
 /* A slot for the cell with index nr - 1. */
 void pev_cells_insert(struct pev_agg_slot *slots, uint32_t cap, uint64_t hash, uint32_t nr);
 /* Frees the slot; its cell stays. */

@@ -75,14 +75,21 @@ static int make_heap(struct pev_agg *agg)
 
 /* ---- add ---- */
 
-/* A cell for a key of len bytes, or for a longer one of up to twice as many. */
-static struct pev_cell *new_reusable_cell(struct pev_agg *agg, size_t len)
+/* Bytes that a cell has for its key: it can get another key of up to so many. */
+static size_t room_for(size_t len)
 {
 	size_t room = 16;
-	struct pev_cell *cell;
 
 	while (room < len)
 		room *= 2;
+	return room;
+}
+
+static struct pev_cell *new_reusable_cell(struct pev_agg *agg, size_t len)
+{
+	size_t room = room_for(len);
+	struct pev_cell *cell;
+
 	cell = room <= UINT32_MAX ? pev_cells_allocate(agg, agg->key_at + room) : NULL;
 	if (!cell)
 		return NULL;
@@ -171,23 +178,32 @@ static int compare_counts(const void *a, const void *b)
 	return ((*x)->n < (*y)->n) - ((*x)->n > (*y)->n);
 }
 
-/* Keeps the greatest of all keys. floor: the most that a key which both lack may have had. */
-static int keep_greatest(struct pev_agg *agg, struct pev_agg *all, uint64_t floor)
+/*
+ * Keeps the greatest of all keys, most at most. floor: the most that a key which both lack may have
+ * had.
+ */
+static int keep_greatest(struct pev_agg *agg, struct pev_agg *all, uint32_t most, uint64_t floor)
 {
 	int rc = 0;
 
 	if (all->nr)
 		qsort(all->cells, all->nr, sizeof(struct pev_cell *), compare_counts);
-	for (uint32_t i = 0; i < all->nr && i < agg->config.max_keys && rc == 0; i++) {
+	for (uint32_t i = 0; i < all->nr && i < most && rc == 0; i++) {
 		const struct pev_cell *cell = all->cells[i];
 
 		rc = pev_top_add_cell(agg, cell->hash, pev_agg_key(all, cell), cell->key_len,
 				      cell->n, cell->sum_low);
 	}
-	if (all->nr > agg->config.max_keys && all->cells[agg->config.max_keys]->n > floor)
-		floor = all->cells[agg->config.max_keys]->n;
+	if (all->nr > most && all->cells[most]->n > floor)
+		floor = all->cells[most]->n;
 	agg->other.n = floor;
 	return rc;
+}
+
+static bool has_key(const struct pev_agg *agg, const struct pev_cell *cell,
+		    const unsigned char *key)
+{
+	return agg->cap && pev_cells_find(agg, cell->hash, key, cell->key_len)->nr;
 }
 
 /* Adds each key of from; one that other lacks may have had as much there as its floor. */
@@ -199,9 +215,7 @@ static int add_all_keys(struct pev_agg *all, const struct pev_agg *from,
 	for (uint32_t i = 0; i < from->nr && rc == 0; i++) {
 		const struct pev_cell *cell = from->cells[i];
 		const unsigned char *key = pev_agg_key(from, cell);
-		bool is_there = other->cap &&
-				pev_cells_find(other, cell->hash, key, cell->key_len)->nr;
-		uint64_t more = is_there ? 0 : other->other.n;
+		uint64_t more = has_key(other, cell, key) ? 0 : other->other.n;
 
 		rc = pev_top_add_cell(all, cell->hash, key, cell->key_len, cell->n + more,
 				      cell->sum_low + more);
@@ -209,18 +223,70 @@ static int add_all_keys(struct pev_agg *all, const struct pev_agg *from,
 	return rc;
 }
 
-int pev_top_merge(struct pev_agg *both, const struct pev_agg *a, const struct pev_agg *b)
+/* The keys that agg may have: those that it has, and as many more as fit into the budget. */
+static uint32_t most_keys(const struct pev_agg *agg, size_t bytes_each)
+{
+	const struct pev_budget *budget = agg->budget;
+	uint64_t more = UINT32_MAX;
+
+	if (budget)
+		more = pev_budget_fits(budget, 0) ? (budget->limit - budget->used) / bytes_each : 0;
+	more += agg->nr ? agg->nr : 1;
+	return more < agg->config.max_keys ? (uint32_t)more : agg->config.max_keys;
+}
+
+/* Merges both into another one. */
+static int merge_apart(struct pev_agg *both, const struct pev_agg *a, const struct pev_agg *b,
+		       size_t bytes_each)
 {
 	struct pev_agg all;
 	int rc;
 
-	pev_cells_init(&all, &both->config);
+	pev_cells_init(both, &a->config);
+	pev_cells_init(&all, &a->config);
 	all.config.max_keys = UINT32_MAX;
 	rc = add_all_keys(&all, a, b);
 	if (rc == 0)
 		rc = add_all_keys(&all, b, a);
 	if (rc == 0)
-		rc = keep_greatest(both, &all, a->other.n + b->other.n);
+		rc = keep_greatest(both, &all, most_keys(a, bytes_each), a->other.n + b->other.n);
+	both->unfit = a->unfit + b->unfit;
 	pev_cells_free(&all);
 	return rc;
+}
+
+int pev_top_reserve(struct pev_agg *agg, const struct pev_agg *from, struct pev_agg **both)
+{
+	uint32_t nr = 0;
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < from->nr; i++) {
+		const struct pev_cell *cell = from->cells[i];
+
+		if (has_key(agg, cell, pev_agg_key(from, cell)))
+			continue;
+		nr++;
+		/* At least as much as pev_cells_has_room() asks for. */
+		bytes += agg->key_at + room_for(2 * (size_t)cell->key_len);
+	}
+	if (!from->other.n && (nr == 0 || agg->heap))
+		return pev_cells_reserve(agg, 0, bytes);
+	if (!from->other.n && agg->nr + (uint64_t)nr <= agg->config.max_keys &&
+	    pev_budget_fits(agg->budget, pev_cells_reserve_bytes(agg, nr, bytes)))
+		return pev_cells_reserve(agg, nr, bytes);
+	*both = malloc(sizeof(**both));
+	if (!*both)
+		return -ENOMEM;
+	return merge_apart(*both, agg, from, agg->key_at + (nr ? bytes / nr : 16) + 16);
+}
+
+void pev_top_merge(struct pev_agg *agg, const struct pev_agg *from)
+{
+	agg->unfit += from->unfit;
+	for (uint32_t i = 0; i < from->nr; i++) {
+		const struct pev_cell *cell = from->cells[i];
+
+		pev_top_add_cell(agg, cell->hash, pev_agg_key(from, cell), cell->key_len, cell->n,
+				 cell->sum_low);
+	}
 }
