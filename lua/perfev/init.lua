@@ -65,8 +65,10 @@ end
 --- A line of text for each record; see perfev.aggregate.text_line.
 function M.line(format) return require("perfev.aggregate.text_line").new(format, 1) end
 
---- Unpacks the result of a:pack(); see perfev.aggregate.pack.
-function M.unpack(bytes, opts) return require "perfev.aggregate.pack".unpack(agg, bytes, opts, 1) end
+--- Unpacks the result of a:pack() or p:pack(); see perfev.aggregate.pack.
+function M.unpack(bytes, opts)
+  return require "perfev.aggregate.pack".unpack(agg, lazy "perfev.profile", bytes, opts, 1)
+end
 
 --- Pairs of events; see perfev.aggregate.span.
 function M.span(spec) return require("perfev.aggregate.span").new(session.default(), spec, 2) end

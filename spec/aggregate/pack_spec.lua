@@ -64,7 +64,7 @@ describe("a packed aggregator", function()
       s:dispatch()
       local back = assert(perfev.unpack(a:pack()))
       assert.same({ addr = 1 }, back:uncounted())
-      assert.is_nil(back:spec().where)
+      assert.same({ "period", ">", 0 }, back:spec().where)
     end)
   end)
 
@@ -89,7 +89,7 @@ describe("a packed aggregator", function()
     for _, case in ipairs {
       { "", "they are not from a:pack()", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
       { ("x"):rep(100), "they are not from a:pack", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
-      { bytes:gsub("^perfevAG\1", "perfevAG\2"), "its form is number 2, and 1 is known", "EPROTO" },
+      { bytes:gsub("^perfevAG\2", "perfevAG\3"), "its form is number 3, and 1 to 2 are known", "EPROTO" },
       { resummed(bytes .. "12345678"), "does not end after its last value", "EBADMSG" },
       { resummed((bytes:gsub("quantile", "quontile"))), "its content is invalid", "EBADMSG" },
     } do
@@ -111,7 +111,7 @@ describe("a packed aggregator", function()
     assert.equal(perfev.errno.E2BIG, code)
     -- A head that promises 2^40 keys, without keys.
     local empty = perfev.count { by = "k" }:pack()
-    local at = #empty - 8 - 5 -- of the number of keys: then other, two fields, memory, undecided
+    local at = #empty - 8 - 6 -- of the number of keys: then other, two fields, memory, undecided, unfit
     local many = empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01" .. empty:sub(at + 1)
     why = select(2, perfev.unpack(resummed(many)))
     assert.matches("value %d of 4398046511104 is invalid", why)

@@ -45,7 +45,7 @@ end)
 local function sorted(set, prefix)
   local list = {}
   for name in pairs(set) do
-    if not name:find "^__" then list[#list + 1] = (prefix or "") .. name end
+    if not name:find "^_" then list[#list + 1] = (prefix or "") .. name end
   end
   table.sort(list)
   return list

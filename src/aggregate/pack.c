@@ -106,16 +106,19 @@ static void put_cell(const struct pev_pack_out *out, enum pev_agg_kind kind,
 	put_buckets(out, &cell->down);
 }
 
-void pev_agg_pack(const struct pev_agg *agg, const struct pev_pack_out *out)
+void pev_agg_pack(const struct pev_agg *agg, uint32_t first, uint32_t last,
+		  const struct pev_pack_out *out)
 {
-	pev_pack_number(out, agg->nr);
-	for (uint32_t i = 0; i < agg->nr; i++) {
+	static const struct pev_cell none = { 0 };
+
+	pev_pack_number(out, last - first + 1);
+	for (uint32_t i = first - 1; i < last; i++) {
 		const struct pev_cell *cell = agg->cells[i];
 
 		put_key(out, pev_agg_key(agg, cell), cell->key_len);
 		put_cell(out, agg->config.kind, cell);
 	}
-	put_cell(out, agg->config.kind, &agg->other);
+	put_cell(out, agg->config.kind, last == agg->nr ? &agg->other : &none);
 }
 
 /* ---- reading ---- */

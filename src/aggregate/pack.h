@@ -20,7 +20,12 @@ struct pev_pack_out {
 	const char *(*text)(void *ctx, const void *pointer, size_t *len);
 };
 void pev_pack_number(const struct pev_pack_out *out, uint64_t n);
-void pev_agg_pack(const struct pev_agg *agg, const struct pev_pack_out *out);
+/*
+ * Packs the keys with the numbers first .. last, from 1 in the order of their first values; all
+ * other keys are with the last key, so that the merge of all ranges has them once.
+ */
+void pev_agg_pack(const struct pev_agg *agg, uint32_t first, uint32_t last,
+		  const struct pev_pack_out *out);
 
 /* The bytes to read, from p. */
 struct pev_pack_in {

@@ -22,7 +22,7 @@ perfev.max(spec: perfev.AggregatorSpec): perfev.Aggregator
 perfev.stats(spec: perfev.AggregatorSpec): perfev.Aggregator
 perfev.hist(spec: perfev.AggregatorSpec): perfev.Aggregator
 perfev.quantile(spec: perfev.AggregatorSpec): perfev.Aggregator
-perfev.unpack(bytes: string, options: { max_bytes: perfev.Size }?): perfev.Aggregator!
+perfev.unpack(bytes: string, options: { max_bytes: perfev.Size }?): perfev.Packed!
 a:add(value: integer, key: perfev.Key?, ...: perfev.Key)
 a:inc(key: perfev.Key?, ...: perfev.Key)
 a:get(key: perfev.Key?, ...: perfev.Key): any
@@ -137,6 +137,8 @@ p:resolve(progress: fun(done: integer, all: integer)|nil)
 p:short_share(): number, integer
 p:merge(other: perfev.Profile): perfev.Profile
 p:diff(baseline: perfev.Profile): perfev.Profile
+p:delta(): perfev.Profile
+p:pack(): string
 p:total(value: string|integer|nil): number
 p:value(value: string|integer|nil): integer, { name: string, unit: string }
 p:stacks(): fun(): perfev.Frame[], number[]
@@ -382,6 +384,7 @@ local object_fields = {
 local aliases = [[
 ---@alias perfev.Duration string|number
 ---@alias perfev.Size string|number
+---@alias perfev.Packed perfev.Aggregator|perfev.Profile
 ---@alias perfev.Key integer|string|boolean|perfev.Stack
 ---@alias perfev.Condition any[]
 ---@alias perfev.AnyStack string|perfev.Stack|(string|table)[]|nil

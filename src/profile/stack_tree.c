@@ -105,21 +105,33 @@ static bool grow_frames(struct pev_stack_tree *tree)
 	return true;
 }
 
-int pev_stack_tree_intern(struct pev_stack_tree *tree, const char *key, size_t len,
-			  uint32_t flags, uint32_t *id)
+static uint32_t find_frame(const struct pev_stack_tree *tree, uint32_t hash, const char *key,
+			   size_t len)
 {
-	const uint32_t hash = hash_key(key, len), mask = 2 * tree->cap_frames - 1;
+	const uint32_t mask = 2 * tree->cap_frames - 1;
 
 	for (uint32_t at = hash & mask; tree->frame_slots[at]; at = (at + 1) & mask) {
 		const struct pev_tree_frame *frame = &tree->frames[tree->frame_slots[at]];
 
-		*id = tree->frame_slots[at];
 		if (frame->hash == hash && frame->len == len &&
 		    memcmp(tree->keys + frame->key, key, len) == 0)
-			return 0;
+			return tree->frame_slots[at];
 	}
-	*id = 0;
-	if (tree->full)
+	return 0;
+}
+
+uint32_t pev_stack_tree_find_frame(const struct pev_stack_tree *tree, const char *key, size_t len)
+{
+	return find_frame(tree, hash_key(key, len), key, len);
+}
+
+int pev_stack_tree_intern(struct pev_stack_tree *tree, const char *key, size_t len,
+			  uint32_t flags, uint32_t *id)
+{
+	const uint32_t hash = hash_key(key, len);
+
+	*id = find_frame(tree, hash, key, len);
+	if (*id || tree->full)
 		return 0;
 	if (!pev_list_reserve(&tree->keys, &tree->keys_cap, tree->keys_len + len + 1, 1) ||
 	    (tree->nr_frames + 1 == tree->cap_frames && !grow_frames(tree)))
@@ -161,6 +173,11 @@ static uint32_t find_node(const struct pev_stack_tree *tree, uint32_t parent, ui
 		if (tree->nodes[node].parent == parent && tree->nodes[node].frame == frame)
 			break;
 	return node;
+}
+
+uint32_t pev_stack_tree_find(const struct pev_stack_tree *tree, uint32_t parent, uint32_t frame)
+{
+	return find_node(tree, parent, frame);
 }
 
 static int add_node(struct pev_stack_tree *tree, uint32_t parent, uint32_t frame, uint32_t *node)
@@ -210,6 +227,33 @@ int pev_stack_tree_child(struct pev_stack_tree *tree, uint32_t parent, uint32_t 
 		return 0;
 	rc = pev_stack_tree_other(tree, root, node);
 	return rc < 0 ? rc : 1;
+}
+
+/* ---- room ---- */
+
+int64_t pev_stack_tree_bytes(const struct pev_stack_tree *tree, const struct pev_tree_need *need)
+{
+	return (int64_t)(need->frames * FRAME_BYTES + 2 * need->key_bytes +
+			 need->nodes * NODE_BYTES +
+			 need->rows * sizeof(*tree->values) * tree->nr_values);
+}
+
+int pev_stack_tree_reserve(struct pev_stack_tree *tree, const struct pev_tree_need *need)
+{
+	const size_t each = sizeof(*tree->values) * tree->nr_values;
+
+	if (!pev_list_reserve(&tree->keys, &tree->keys_cap, tree->keys_len + need->key_bytes, 1))
+		return -ENOMEM;
+	while (tree->cap_frames < tree->nr_frames + need->frames + 1)
+		if (!grow_frames(tree))
+			return -ENOMEM;
+	while (tree->cap_nodes < tree->nr_nodes + need->nodes)
+		if (!grow_nodes(tree))
+			return -ENOMEM;
+	while (tree->cap_rows <= tree->nr_rows + need->rows)
+		if (!grow(&tree->values, &tree->cap_rows, each))
+			return -ENOMEM;
+	return 0;
 }
 
 /* ---- values ---- */

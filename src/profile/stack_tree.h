@@ -94,6 +94,19 @@ int pev_stack_tree_child(struct pev_stack_tree *tree, uint32_t parent, uint32_t 
 /* Finds or adds the node of (other) below root. */
 int pev_stack_tree_other(struct pev_stack_tree *tree, uint32_t root, uint32_t *node);
 
+/* The same without adding: 0 if it does not exist. */
+uint32_t pev_stack_tree_find_frame(const struct pev_stack_tree *tree, const char *key, size_t len);
+uint32_t pev_stack_tree_find(const struct pev_stack_tree *tree, uint32_t parent, uint32_t frame);
+
+/* Memory for more frames, with so many bytes of keys, nodes and rows of values. */
+struct pev_tree_need {
+	uint64_t frames, key_bytes, nodes, rows;
+};
+/* Makes room: until it is used up, adding cannot fail. -ENOMEM: nothing has changed. */
+int pev_stack_tree_reserve(struct pev_stack_tree *tree, const struct pev_tree_need *need);
+/* Counts against tree->room. */
+int64_t pev_stack_tree_bytes(const struct pev_stack_tree *tree, const struct pev_tree_need *need);
+
 /* Forgets the names of recorded frames. owner: the stacks whose frames get names now. */
 void pev_stack_tree_forget(struct pev_stack_tree *tree, const struct pev_stacks *owner);
 /* True if the frame of owner with that id needs a name. */

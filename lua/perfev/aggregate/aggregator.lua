@@ -8,6 +8,7 @@ local check = require "perfev.base.check"
 local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
+local exported = require "perfev.aggregate.exported"
 local option_tables = require "perfev.option_tables.aggregator"
 local plain_copy = require("perfev.base.tables").plain_copy
 local show_value = require "perfev.base.show_value"
@@ -16,8 +17,9 @@ local conditions = lazy "perfev.aggregate.condition"
 local M = {}
 
 local methods = core.aggregator_methods
--- Raw functions for perfev.aggregate.pack; scripts get the methods below.
-M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
+-- Raw functions; scripts get the methods below.
+local native_pack
+native_pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
 -- A function for the sampler of perfev.profile.
 M.times, methods.times = methods.times, nil
 local walk = methods.pairs -- does not mark the aggregator as read
@@ -117,10 +119,11 @@ local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values
 --   `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (the
 --   length of the time slots in a column `time`), `skip` (patterns of functions that are not a `caller`), `names`
 --   (column -> function(key) -> its text); for hist: `low`, `high`, `step`; for top: `rows` (for print, 10)
+-- @tparam[opt] boolean is_copy  not made by the script: it is not exported
 -- @treturn[1] aggregator
 -- @treturn[2] nil
 -- @treturn[2] string  the reason
-function M.make(kind, spec)
+function M.make(kind, spec, is_copy)
   local types = option_tables[kind]
   if spec == nil then spec = {} end
   local why = refused_word(kind, spec, types)
@@ -157,6 +160,9 @@ function M.make(kind, spec)
   if not ok then return nil, one end
   nr_made = nr_made + 1
   made[nr_made] = one
+  if not is_copy then
+    exported.add(one, { kind = kind, columns = by, title = spec.title, follow = core.aggregator_follow })
+  end
   return one
 end
 
@@ -255,10 +261,17 @@ function methods:pairs()
   return walk(self)
 end
 
---- The aggregator as bytes, for perfev.unpack; see perfev.aggregate.pack.
+-- The aggregator as bytes, or its keys `first` to `last`; see perfev.aggregate.pack.
+function methods:_pack(first, last)
+  local spec = methods.spec(self)
+  spec.word = spec.kind
+  return require "perfev.aggregate.pack".pack(native_pack, self, spec, first, last)
+end
+
+--- The aggregator as bytes, for perfev.unpack.
 function methods:pack()
   was_read[self] = true
-  return require "perfev.aggregate.pack".pack(M, self, own_spec(self))
+  return methods._pack(self)
 end
 
 local native_delta, native_merge, native_clear = methods.delta, methods.merge, methods.clear
@@ -273,8 +286,29 @@ function methods:delta()
   return native_delta(self)
 end
 
+-- A condition as the text of its table.
+local function where_text(condition)
+  local words = {}
+  for i, value in ipairs(condition) do
+    words[i] = type(value) == "table" and where_text(value) or type(value) == "string" and ("%q"):format(value)
+      or tostring(value)
+  end
+  return ("{%s}"):format(table.concat(words, ", "))
+end
+
+local function where_of(spec) return spec.condition and where_text(conditions.source(spec.condition)) end
+
 -- Makes the checks that C does not make: column names, slots and units.
 local function check_alike(spec, other, level)
+  if spec.kind ~= other.kind then
+    fail(level, "merge: it is a perfev.%s%s, and this is a perfev.%s%s", other.word, other.low and " with steps" or "",
+      spec.word, spec.low and " with steps" or "")
+  end
+  for _, name in ipairs { "low", "high", "step" } do
+    if spec[name] ~= other[name] then
+      fail(level, "merge: its %s is %d, and here it is %d", name, other[name], spec[name])
+    end
+  end
   local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
   if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
   if spec.slot_ns ~= other.slot_ns then
@@ -283,6 +317,11 @@ local function check_alike(spec, other, level)
   end
   if (spec.unit or "") ~= (other.unit or "") then
     fail(level, "merge: its values are in %s, and those here in %s", other.unit or "no unit", spec.unit or "none")
+  end
+  local where, others = where_of(spec), where_of(other)
+  if where ~= others then
+    fail(level, "merge: its records are %s, and those here %s", others and "where " .. escape(others) or "all",
+      where and "where " .. escape(where) or "all")
   end
 end
 

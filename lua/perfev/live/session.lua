@@ -8,6 +8,7 @@ local close_session = require "perfev.live.close_session"
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
 local event_loop = require "perfev.live.event_loop"
+local exported = require "perfev.aggregate.exported"
 local guard_methods = require "perfev.base.method_guard"
 local lazy = require "perfev.base.lazy_module"
 local open_session = require "perfev.live.open_session"
@@ -275,7 +276,10 @@ end
 function Session:start()
   refuse_ended(self, 2)
   if self.started then return true end
-  if self == default and M.before_default_start then M.before_default_start(self) end
+  if self == default then
+    exported.close()
+    if M.before_default_start then M.before_default_start(self) end
+  end
   self.started = true
   -- An error of the caller's functions, such as `log`, is passed on; everything that is open is closed first.
   local _ <close> = setmetatable({}, { __close = function(_, raised)

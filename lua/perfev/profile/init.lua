@@ -11,8 +11,11 @@ local colon = require "perfev.base.method_guard"
 local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
+local exported = require "perfev.aggregate.exported"
+local followers = lazy "perfev.profile.follower"
 local option_tables = require "perfev.option_tables.profile"
 local options = require "perfev.base.options"
+local pack = lazy "perfev.aggregate.pack"
 local raw = require("perfev.base.tables").plain_copy
 local shortage = require "perfev.base.memory_shortage"
 local shown = require "perfev.base.show_value"
@@ -343,7 +346,7 @@ local function take_over(self, which)
     if first then
       self.first = math.min(self.first or first, first)
       self.last = math.max(self.last or last, last)
-      self.duration = self.last - self.first
+      self.duration = self.last - self.first + self.merged_duration
     end
     if sampler.add then give_keys(self, sampler) elseif which == "all" then take_keys(self, sampler) end
     if sampler.add or which == "all" then one:clear() end
@@ -361,9 +364,10 @@ end
 
 --- Empties the profile. Its samplers stay attached.
 function Profile:clear()
+  if next(self.followers) then followers.clear(self) end
   for _, sampler in ipairs(self.samplers) do sampler.from:clear() end
   empty(self)
-  self.first, self.last, self.duration = nil, nil, nil
+  self.first, self.last, self.duration, self.merged_duration = nil, nil, nil, 0
 end
 
 -- ---- content ----
@@ -481,37 +485,106 @@ local function matching(self, other, level)
   return to
 end
 
-local function add_all(self, other, sign, level)
+-- Adds all or raises.
+local function add_all(self, other, subtract, level)
   local to = matching(self, other, level + 1)
-  for stack, values in other:stacks() do
-    local node = walk_list(self, 0, stack, level)
-    local sums = {}
-    for i = 1, #self.values do sums[i] = 0 end
-    for i, value in ipairs(values) do
-      sums[to[i]] = sums[to[i]] + sign * value
-    end
-    self.stack_tree:add(node, table.unpack(sums))
-  end
+  other:resolve()
+  self.stack_tree:merge(other.stack_tree, to, subtract)
+  count_other(self, self.stack_tree:spilled())
 end
 
-local function empty_like(self)
-  return M { title = self.title, values = self.values, time = self.time, duration = self.duration }
+local new
+
+-- Not a profile of the script: it is not exported.
+function Profile:_empty_like()
+  return new({ title = self.title, values = self.values, time = self.time }, 2)
 end
 
---- Adds the stacks of another profile. Value types are matched by name.
+--- Adds the stacks of another profile. Value types are matched by name. Durations add up, as in pprof.
 -- @treturn profile  this one
 function Profile:merge(other)
-  add_all(self, other, 1, 3)
+  add_all(self, other, false, 3)
+  if other.duration then
+    self.merged_duration = self.merged_duration + other.duration
+    self.duration = (self.duration or 0) + other.duration
+  end
+  if other.time then self.time = math.min(self.time or other.time, other.time) end
   return self
 end
 
 --- Subtracts a baseline; smaller values become negative.
 -- @treturn profile  a new one
 function Profile:diff(baseline)
-  local change = empty_like(self)
-  add_all(change, self, 1, 3)
-  add_all(change, baseline, -1, 3)
+  local change = self:_empty_like()
+  change.duration = self.duration
+  add_all(change, self, false, 3)
+  add_all(change, baseline, true, 3)
   return change
+end
+
+--- Returns another profile with the values since the last call, or all.
+function Profile:delta()
+  self.own_follower = self.own_follower or followers.new(self, false)
+  return self.own_follower:delta()
+end
+
+-- ---- as bytes ----
+
+local packed_options = { "title", "values", "time", "duration" }
+
+-- The profile as bytes, or its stacks `first` to `last`; see perfev.aggregate.pack. The duration is with the last one.
+function Profile:_pack(first, last)
+  self:resolve()
+  local all = #self.stack_tree
+  first, last = first or 1, last or all
+  local spec = { title = self.title, time = self.time, values = {}, duration = last == all and self.duration or nil }
+  for i, value in ipairs(self.values) do spec.values[i] = { value.name, value.unit } end
+  return self.stack_tree:pack(pack.head("profile", packed_options, spec), first, last)
+end
+
+--- The profile as bytes, for perfev.unpack.
+function Profile:pack() return self:_pack() end
+
+--- The number of stacks that have values.
+function Profile:__len()
+  self:resolve()
+  return #self.stack_tree
+end
+
+local is_packed = { title = "string", time = "number", duration = "number", values = "table" }
+
+local function is_safe(text) return escape(text) == text end
+
+-- Why the options of a packed profile are invalid, or nil.
+local function fault_of(spec)
+  for name, value in pairs(spec) do
+    if type(value) ~= is_packed[name] then return "its content is invalid" end
+  end
+  for _, value in ipairs(spec.values or {}) do
+    if type(value) ~= "table" or type(value[1]) ~= "string" or type(value[2]) ~= "string" or value[1] == "" then
+      return "its content is invalid"
+    end
+  end
+  if not spec.values or not spec.values[1] then return "it has no value types" end
+end
+
+--- Reads a packed profile, for perfev.unpack.
+-- @tparam table head  `options`, and `at`: the position of the stacks in the bytes
+-- @tparam integer most  bytes of memory that it may take
+function M._unpack(bytes, head, most)
+  local spec, why = head.options, fault_of(head.options)
+  if why then return pack.refuse(why) end
+  local values = {}
+  for i, value in ipairs(spec.values) do values[i] = { value[1], unit = value[2] } end
+  local ok, self = pcall(new, { title = spec.title, values = values, time = spec.time, duration = spec.duration,
+    max_bytes = most }, 2)
+  if not ok then return pack.refuse "its value types are invalid" end
+  local done, code
+  done, why, code = self.stack_tree:unpack(bytes, head.at, is_safe)
+  if not done then return pack.refuse(why, code == core.errno.E2BIG and "max_bytes" or nil, code) end
+  self.max_bytes = options.MAX_BYTES // 2
+  self.stack_tree:room(self.max_bytes - most)
+  return self
 end
 
 -- ---- writers, loaded on first use ----
@@ -561,10 +634,11 @@ end
 -- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
 --                    { "samples" }), `title`, `time` (ns since 1970), `duration` (ns), `max_bytes` ("128M") for its
 --                    tree: stacks that do not fit are counted as (other)
-local function new(opt, level)
+function new(opt, level)
   opt = check.take("profile", opt == nil and {} or opt, option_tables.profile, level + 1)
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
-    values = {}, samplers = {}, max_bytes = opt.max_bytes or options.MAX_BYTES // 2 }, Profile)
+    values = {}, samplers = {}, followers = setmetatable({}, { __mode = "v" }), merged_duration = 0,
+    max_bytes = opt.max_bytes or options.MAX_BYTES // 2 }, Profile)
   local values = opt.values or { "samples" }
   for i = 1, rawlen(values) do self.values[i] = checked_value(rawget(values, i), level + 1) end
   empty(self)
@@ -613,10 +687,17 @@ function M.read(source, opt)
   return self
 end
 
-colon(Profile, Profile, "profile", "p", [[sampler clear resolve merge diff total value stacks walk
+colon(Profile, Profile, "profile", "p", [[sampler clear resolve merge diff delta pack total value stacks walk
   ]] .. table.concat(M.formats, " "))
+
+--- Makes a follower, for perfev.aggregate.exported.
+function M._follow(profile) return followers.new(profile, true) end
+
+--- The metatable of profiles.
+M._class = Profile
 
 return setmetatable(M, { __call = function(_, opt)
   local profile = new(opt, 3)
+  exported.add(profile, { kind = "profile", columns = {}, title = profile.title, follow = M._follow })
   return profile
 end })

@@ -50,8 +50,9 @@ local is_stack = { stack = true, ustack = true, kstack = true }
 
 -- The columns of the key become frames, in their order; a stack is all its frames.
 local function read_pack(bytes, opt)
-  local packed, why = pack.unpack(agg, bytes, nil, 2)
+  local packed, why = pack.unpack(agg, profiles, bytes, nil, 2)
   if not packed then return nil, why end
+  if getmetatable(packed) == profiles._class then return packed end
   local spec = packed:spec()
   if spec.kind ~= "count" and spec.kind ~= "sum" then
     return nil, ("the pack is a perfev.%s: its values cannot be added to those of callers\n"

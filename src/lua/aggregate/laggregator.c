@@ -40,8 +40,11 @@ static void set_budget(struct l_agg *self, struct pev_budget *budget)
 	if (self->all.budget)
 		return;
 	pev_agg_budget(&self->all, budget);
-	pev_agg_budget(&self->recent, budget);
 	pev_agg_budget(&self->named, budget);
+	for (struct l_follower *at = self->followers; at; at = at->next)
+		pev_agg_budget(&at->unread, budget);
+	if (self->total)
+		pev_agg_budget(&self->total->all, budget);
 }
 
 void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget)
@@ -122,18 +125,43 @@ static void take_names(lua_State *L, struct l_agg *self)
 
 struct l_agg *l_agg_push(lua_State *L, const struct pev_agg_config *config, int spec)
 {
-	struct l_agg *self = lua_newuserdatauv(L, sizeof(*self), L_AGG_UV_NR);
+	struct l_agg *self;
 	struct pev_err err;
 
+	spec = lua_absindex(L, spec);
+	self = lua_newuserdatauv(L, sizeof(*self), L_AGG_UV_NR);
 	*self = (struct l_agg){ 0 };
 	if (pev_agg_init(&self->all, config, &err) < 0)
 		luaL_error(L, "%s", err.text);
 	pev_agg_init(&self->recent, config, NULL);
+	self->recent.config.max_keys = PEV_AGG_MOST_KEYS; /* pass_on() limits it */
 	pev_agg_init(&self->named, config, NULL);
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, spec);
 	lua_setiuservalue(L, -2, L_AGG_UV_SPEC);
 	return self;
+}
+
+struct l_agg *l_agg_push_like(lua_State *L, int idx)
+{
+	const struct l_agg *self = l_agg_check(L, idx);
+	struct l_agg *like;
+
+	idx = lua_absindex(L, idx);
+	lua_getiuservalue(L, idx, L_AGG_UV_SPEC);
+	like = l_agg_push(L, &self->all.config, -1);
+	lua_remove(L, -2);
+	lua_getiuservalue(L, idx, L_AGG_UV_HOMES);
+	lua_setiuservalue(L, -2, L_AGG_UV_HOMES);
+	like->value = self->value;
+	like->nr_by = self->nr_by;
+	like->slot = self->slot;
+	like->timed = self->timed;
+	like->symbols = self->symbols;
+	like->unnamed = self->symbols;
+	for (uint32_t i = 0; i < self->nr_by; i++)
+		like->by[i] = self->by[i];
+	return like;
 }
 
 /*
@@ -180,6 +208,8 @@ static int l_agg_gc(lua_State *L)
 {
 	struct l_agg *self = l_agg_check(L, 1);
 
+	for (struct l_follower *at = self->followers; at; at = at->next)
+		at->agg = NULL;
 	pev_agg_free(&self->all);
 	pev_agg_free(&self->recent);
 	pev_agg_free(&self->named);

@@ -22,11 +22,36 @@ struct l_time_range {
 	bool any;
 };
 
+/* Records in no cell: without the value's field, then without each column's field; others. */
+struct l_uncounted {
+	uint64_t absent[1 + L_AGG_COLUMNS];
+	uint64_t no_memory; /* records that did not fit in memory */
+	uint64_t undecided; /* records without a field that where needs */
+};
+
+/* What reads the values of an aggregator since it read last; see lfollower.h. */
+struct l_follower {
+	struct l_agg *agg; /* NULL: it was freed first, at the end of the state */
+	struct l_follower *next;
+	struct pev_agg unread; /* values that were passed on since the last delta() */
+	struct l_uncounted read; /* of the aggregator's counts, those before the last delta() */
+	struct l_uncounted missed; /* not read when clear() removed them */
+	bool keeps_cleared; /* clear() does not remove the unread values; not of a:delta() */
+};
+
+/*
+ * Without followers, values are added to all. With followers they are added to
+ * recent, and each value is added once: l_agg_pass_on() merges recent into all and into what each
+ * follower has not read yet. It runs before all is read, and when recent is large.
+ */
 struct l_agg {
 	struct pev_agg all;
-	struct pev_agg recent;   /* since the last delta() */
+	struct pev_agg recent; /* outside the budget, which a few keys more do not matter to */
 	struct pev_agg named;    /* for PEV_AGG_TOP: by symbol names, where all has addresses */
-	bool deltas;             /* delta() was called: recent is kept */
+	bool is_followed;
+	struct l_follower *followers; /* a list; they leave it when they are freed */
+	struct l_agg *total; /* all and what clear() removed; NULL: nothing was removed */
+	struct l_uncounted removed; /* by clear(), while there were followers */
 	struct pev_key key;      /* reused for each value */
 	const char *value;       /* the field of the values, or NULL */
 	const char *by[L_AGG_COLUMNS]; /* the columns' names, borrowed from the spec */
@@ -42,10 +67,7 @@ struct l_agg {
 	struct l_span *span;     /* this aggregator is an end of that span (lspan.h), or NULL */
 	struct l_agg *span_into; /* the aggregator that gets the span's values, or NULL */
 	enum l_span_end end;
-	/* Records without the value's field, then without each column's field. In no cell. */
-	uint64_t absent[1 + L_AGG_COLUMNS];
-	uint64_t no_memory;      /* records that did not fit in memory */
-	uint64_t undecided;      /* records without a field that where needs */
+	struct l_uncounted uncounted;
 };
 
 /*
@@ -53,7 +75,18 @@ struct l_agg {
  * by the table's address, and the budget's owner by the budget's address. The aggregators
  * that delta() returns share it.
  */
-enum { L_AGG_UV_SPEC = 1, L_AGG_UV_HOMES, L_AGG_UV_SPAN, L_AGG_UV_NR = L_AGG_UV_SPAN };
+enum {
+	L_AGG_UV_SPEC = 1,
+	L_AGG_UV_HOMES,
+	L_AGG_UV_SPAN,
+	L_AGG_UV_OWN, /* the follower of a:delta() */
+	L_AGG_UV_TOTAL,
+	L_AGG_UV_NR = L_AGG_UV_TOTAL
+};
+
+/* Limits of recent: more are passed on at once. */
+#define L_AGG_RECENT_KEYS 8192
+#define L_AGG_RECENT_BYTES ((uint64_t)1 << 20)
 
 /* Pops a value; the aggregator at idx keeps it in L_AGG_UV_HOMES, by that address. */
 void l_agg_keep(lua_State *L, int idx, const void *address);
@@ -82,42 +115,53 @@ static inline int64_t l_agg_time(const struct l_agg *self, uint32_t column, int6
 	return self->timed == column + 1 ? time - time % self->slot : time;
 }
 
-/* Adds a value for self->key. Returns 0, or -ENOMEM: all does not have it. */
+/* Pushes a new aggregator with the columns and the spec of the one at idx, without values. */
+struct l_agg *l_agg_push_like(lua_State *L, int idx);
+
+/* Passes the recent values on to all and the followers. -ENOMEM: nothing has changed. */
+int l_agg_pass_on(struct l_agg *self);
+/* The same; raises without memory. */
+void l_agg_check_passed(lua_State *L, struct l_agg *self);
+
+/* Moves these values into the aggregator, which has none. */
+void l_agg_replace(struct l_agg *self, const struct pev_agg *by);
+
+/* Returns where a value is added now. It has room for L_AGG_RECENT_KEYS keys more. */
+static inline struct pev_agg *l_agg_current(struct l_agg *self)
+{
+	if (!self->is_followed)
+		return &self->all;
+	/* Without memory recent stays, and grows: values are not lost. */
+	if (self->recent.nr >= L_AGG_RECENT_KEYS ||
+	    pev_agg_bytes(&self->recent) > L_AGG_RECENT_BYTES)
+		l_agg_pass_on(self);
+	return &self->recent;
+}
+
+/* Adds a value for self->key. Returns 0 or -ENOMEM. */
 static inline int l_agg_add(struct l_agg *self, int64_t value)
 {
 	const struct pev_key *key = &self->key;
 
 	self->unnamed = self->symbols;
-	/* First, because all must not have a value that was refused. */
-	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
-		return -ENOMEM;
-	return pev_agg_add(&self->all, key->bytes, key->len, value);
+	return pev_agg_add(l_agg_current(self), key->bytes, key->len, value);
 }
 
 /* As l_agg_add(), for a key that is one integer. */
 static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t value)
 {
-	if (self->deltas && pev_agg_add_integer(&self->recent, key, value) < 0)
-		return -ENOMEM;
-	return pev_agg_add_integer(&self->all, key, value);
+	return pev_agg_add_integer(l_agg_current(self), key, value);
 }
 
 /* Counts nr records by an aggregator without columns. */
 static inline void l_agg_count(struct l_agg *self, uint64_t nr)
 {
-	if (nr && ((self->deltas && pev_agg_count(&self->recent, nr) < 0) ||
-		   pev_agg_count(&self->all, nr) < 0))
-		self->no_memory += nr;
+	if (nr && pev_agg_count(l_agg_current(self), nr) < 0)
+		self->uncounted.no_memory += nr;
 }
 
 /* Adds a value of 1 for each of nr keys that are one integer. */
 static inline void l_agg_count_integers(struct l_agg *self, const int64_t *keys, uint32_t nr)
 {
-	uint32_t failed = 0;
-
-	if (!self->deltas)
-		failed = pev_agg_count_integers(&self->all, keys, nr);
-	for (uint32_t i = 0; self->deltas && i < nr; i++)
-		failed += l_agg_add_integer(self, keys[i], 1) < 0;
-	self->no_memory += failed;
+	self->uncounted.no_memory += pev_agg_count_integers(l_agg_current(self), keys, nr);
 }

@@ -111,7 +111,7 @@ static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
 static const char namer_key; /* registry key of name(stack, column, spec) */
 
 /* Pushes a list with a table of texts for each named column. */
-static void push_texts(lua_State *L, const struct l_agg *self, bool is_top)
+static void push_texts(lua_State *L, const struct l_agg *self)
 {
 	int list;
 
@@ -122,9 +122,6 @@ static void push_texts(lua_State *L, const struct l_agg *self, bool is_top)
 		lua_newtable(L);
 		l_agg_add_texts(L, &self->all, self->symbols & UINT32_C(1) << i, list + 1,
 				list + 2);
-		if (!is_top)
-			l_agg_add_texts(L, &self->recent, self->symbols & UINT32_C(1) << i,
-					list + 1, list + 2);
 		lua_rawseti(L, list, (lua_Integer)i + 1);
 	}
 	lua_settop(L, list);
@@ -136,12 +133,12 @@ const struct pev_agg *l_agg_settle(lua_State *L, struct l_agg *self)
 	struct pev_agg *shown = is_top && self->symbols ? &self->named : &self->all;
 	int top = lua_gettop(L);
 
+	l_agg_check_passed(L, self);
 	if (!self->unnamed)
 		return shown;
 	luaL_checkstack(L, 12, "symbols");
-	push_texts(L, self, is_top);
-	if (name_keys(L, self, shown, &self->all, top + 1) < 0 ||
-	    (!is_top && name_keys(L, self, &self->recent, &self->recent, top + 1) < 0))
+	push_texts(L, self);
+	if (name_keys(L, self, shown, &self->all, top + 1) < 0)
 		luaL_error(L, "no memory for names");
 	self->unnamed = false;
 	lua_settop(L, top);

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "lua/aggregate/laggregator_keys.h"
+#include "lua/aggregate/lfollower.h"
 #include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
@@ -41,12 +42,12 @@ static int l_agg_clear(lua_State *L)
 {
 	struct l_agg *self = l_agg_check(L, 1);
 
+	lua_settop(L, 1);
+	l_follower_clear(L, self);
 	pev_agg_clear(&self->all);
 	pev_agg_clear(&self->recent);
 	pev_agg_clear(&self->named);
-	for (int i = 0; i <= L_AGG_COLUMNS; i++)
-		self->absent[i] = 0;
-	self->no_memory = self->undecided = 0;
+	self->uncounted = (struct l_uncounted){ 0 };
 	self->times.any = false;
 	return 0;
 }
@@ -70,29 +71,9 @@ static void merge_homes(lua_State *L)
 static void add_uncounted(struct l_agg *self, const struct l_agg *from)
 {
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
-		self->absent[i] += from->absent[i];
-	self->no_memory += from->no_memory;
-	self->undecided += from->undecided;
-}
-
-/* Returns 0, or -ENOMEM without a change. */
-static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, struct pev_err *err)
-{
-	struct pev_agg recent;
-	int rc;
-
-	pev_agg_init(&recent, &self->recent.config, NULL);
-	rc = pev_agg_merge(&recent, &self->recent, err);
-	if (rc == 0)
-		rc = pev_agg_merge(&recent, from, err);
-	if (rc == 0)
-		rc = pev_agg_merge(&self->all, from, err);
-	if (rc < 0) {
-		pev_agg_free(&recent);
-		return rc;
-	}
-	pev_agg_replace(&self->recent, &recent);
-	return 0;
+		self->uncounted.absent[i] += from->uncounted.absent[i];
+	self->uncounted.no_memory += from->uncounted.no_memory;
+	self->uncounted.undecided += from->uncounted.undecided;
 }
 
 /* a:merge(b) -> a, as if the values of b had been added to a; or nil, message */
@@ -100,13 +81,12 @@ static int l_agg_merge(lua_State *L)
 {
 	struct l_agg *self = l_agg_check(L, 1), *from = l_agg_check(L, 2);
 	struct pev_err err;
-	int rc;
 
 	luaL_argcheck(L, self->nr_by == from->nr_by, 2, "its keys have another number of columns");
 	merge_homes(L); /* first: it may raise */
-	rc = self->deltas ? merge_recent_too(self, &from->all, &err) :
-			    pev_agg_merge(&self->all, &from->all, &err);
-	if (rc < 0) {
+	l_agg_check_passed(L, from);
+	/* The followers of this one need the values of from, too. */
+	if (pev_agg_merge(l_agg_current(self), &from->all, &err) < 0) {
 		lua_pushnil(L);
 		lua_pushstring(L, err.text);
 		return 2;
@@ -120,34 +100,16 @@ static int l_agg_merge(lua_State *L)
 /* a:delta() -> an aggregator with the values since the last delta(), or all */
 static int l_agg_delta(lua_State *L)
 {
-	struct l_agg *self = l_agg_check(L, 1), *delta;
-	struct pev_agg none;
-	struct pev_err err;
+	struct l_agg *self = l_agg_check(L, 1);
 
 	lua_settop(L, 1);
 	l_agg_settle(L, self);
-	lua_getiuservalue(L, 1, L_AGG_UV_SPEC);
-	delta = l_agg_push(L, &self->all.config, 2);
-	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
-	lua_setiuservalue(L, -2, L_AGG_UV_HOMES);
-	delta->value = self->value;
-	delta->nr_by = self->nr_by;
-	delta->slot = self->slot;
-	delta->timed = self->timed;
-	delta->symbols = self->symbols;
-	delta->unnamed = self->symbols;
-	for (uint32_t i = 0; i < self->nr_by; i++)
-		delta->by[i] = self->by[i];
-	if (!self->deltas) {
-		if (pev_agg_merge(&delta->all, &self->all, &err) < 0)
-			return luaL_error(L, "%s", err.text);
-		self->deltas = true;
-		return 1;
+	if (lua_getiuservalue(L, 1, L_AGG_UV_OWN) == LUA_TNIL) {
+		l_follower_push(L, 1, false);
+		lua_pushvalue(L, -1);
+		lua_setiuservalue(L, 1, L_AGG_UV_OWN);
 	}
-	none = delta->all;
-	delta->all = self->recent;
-	self->recent = none;
-	pev_agg_budget(&self->recent, self->all.budget);
+	l_follower_push_delta(L, lua_touserdata(L, -1), 1);
 	return 1;
 }
 
@@ -308,8 +270,9 @@ static int l_agg_pairs(lua_State *L)
  */
 static int l_agg_other(lua_State *L)
 {
-	const struct l_agg *self = l_agg_check(L, 1);
+	struct l_agg *self = l_agg_check(L, 1);
 
+	l_agg_check_passed(L, self);
 	if (!self->all.other.n || self->all.config.kind == PEV_AGG_TOP)
 		return 0;
 	push_value(L, &self->all, &self->all.other);
@@ -321,7 +284,10 @@ static int l_agg_other(lua_State *L)
 /* a:floor() -> kind "top": the largest possible count of a key that is not in the list */
 static int l_agg_floor(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pev_agg_floor(&l_agg_check(L, 1)->all));
+	struct l_agg *self = l_agg_check(L, 1);
+
+	l_agg_check_passed(L, self);
+	lua_pushinteger(L, (lua_Integer)pev_agg_floor(&self->all));
 	return 1;
 }
 
@@ -336,10 +302,10 @@ static int l_agg_uncounted(lua_State *L)
 
 	lua_newtable(L);
 	for (uint32_t i = 0; i <= self->nr_by; i++)
-		if (self->absent[i])
-			l_set_u64(L, i ? self->by[i - 1] : value, self->absent[i]);
-	if (self->undecided)
-		l_set_u64(L, "where", self->undecided);
+		if (self->uncounted.absent[i])
+			l_set_u64(L, i ? self->by[i - 1] : value, self->uncounted.absent[i]);
+	if (self->uncounted.undecided)
+		l_set_u64(L, "where", self->uncounted.undecided);
 	return 1;
 }
 
@@ -358,7 +324,7 @@ static int l_agg_times(lua_State *L)
 /* a:refused() -> the number of values that did not fit in memory */
 static int l_agg_refused(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)l_agg_check(L, 1)->no_memory);
+	lua_pushinteger(L, (lua_Integer)l_agg_check(L, 1)->uncounted.no_memory);
 	return 1;
 }
 

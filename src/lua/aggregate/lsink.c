@@ -254,11 +254,11 @@ static __attribute__((noinline)) bool take_any_column(const struct l_sink *sink,
 
 	/* A missing column cannot join a span's ends. */
 	if (column.type == PEV_KEY_END && (!agg->lacking || (agg->span && i < agg->span->nr_by))) {
-		agg->absent[i + 1]++;
+		agg->uncounted.absent[i + 1]++;
 		return false;
 	}
 	rc = column.type == PEV_KEY_END ? pev_key_bool(key, false) : add_key_part(key, &column);
-	agg->no_memory += rc < 0;
+	agg->uncounted.no_memory += rc < 0;
 	return rc == 0;
 }
 
@@ -273,7 +273,7 @@ static inline bool take_column(const struct l_sink *sink, const struct l_current
 		return take_any_column(sink, current, i, key);
 	if (pev_key_integer(key, l_agg_time(agg, i, number)) == 0)
 		return true;
-	agg->no_memory++;
+	agg->uncounted.no_memory++;
 	return false;
 }
 
@@ -297,7 +297,7 @@ static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
 	if (!agg->where)
 		return true;
 	wanted = l_condition_holds(agg->where, sources, current, &blind);
-	agg->undecided += blind && !wanted;
+	agg->uncounted.undecided += blind && !wanted;
 	return wanted;
 }
 
@@ -315,7 +315,7 @@ static void feed_cell(const struct l_sink *sink, const struct l_current *current
 		rc = l_agg_add(to, value);
 	else
 		return;
-	to->no_memory += rc < 0;
+	to->uncounted.no_memory += rc < 0;
 }
 
 /* Reads the columns behind the key of the span's end, which into uses. */
@@ -338,7 +338,7 @@ static void feed_start(const struct l_sink *sink, const struct l_current *curren
 
 	if (take_kept(sink, current, &kept) &&
 	    pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time, kept) < 0)
-		end->no_memory++;
+		end->uncounted.no_memory++;
 }
 
 static void feed_via(const struct l_sink *sink, const struct l_current *current)
@@ -348,7 +348,7 @@ static void feed_via(const struct l_sink *sink, const struct l_current *current)
 
 	if (take_kept(sink, current, &kept) &&
 	    pev_spans_pass(&end->span->spans, end->key.bytes, end->key.len, kept) < 0)
-		end->no_memory++;
+		end->uncounted.no_memory++;
 }
 
 /* Reads the columns of a pair: those of into, then the fields of the value. */
@@ -385,7 +385,7 @@ static bool take_joined(const struct l_sink *sink, const struct l_current *curre
 		}
 		part = next_kept(pair, (int)from);
 		if (add_key_part(key, &part) < 0) {
-			span->into->no_memory++;
+			span->into->uncounted.no_memory++;
 			return false;
 		}
 	}
@@ -502,7 +502,7 @@ static void feed_joined(const struct l_sink *sink, const struct l_current *curre
 			return;
 	}
 	if (l_agg_add(span->into, value) < 0)
-		span->into->no_memory++;
+		span->into->uncounted.no_memory++;
 }
 
 static void note_pair(struct l_span *span, uint64_t time)
@@ -593,7 +593,7 @@ static void feed_aggregator(const struct l_sink *sink, const struct l_current *c
 		return;
 	if (sink->value->code && !take_value(sink, current, &value) &&
 	    (agg->span || !agg->lacking)) {
-		agg->absent[0]++;
+		agg->uncounted.absent[0]++;
 		return;
 	}
 	if (agg->span)

@@ -18,6 +18,7 @@
 	PART(agg)         /* aggregator(), aggregator_methods */                                   \
 	PART(agg_keys)    /* aggregator_namer() */                                                 \
 	PART(agg_values)  /* methods of aggregators; after agg */                                  \
+	PART(follower)    /* aggregator_follow() */                                                \
 	PART(agg_pack)    /* methods of aggregators, pack_sum(); after agg */                      \
 	PART(sink)        /* aggregator_fields */                                                  \
 	PART(span)        /* span(), span_clear(), span_counts() */                                \
@@ -31,6 +32,7 @@
 	PART(stack_table)                                                                          \
 	PART(stack)       /* stack_class, stack_frames(), map_at() */                              \
 	PART(stack_tree)  /* stack_tree() */                                                       \
+	PART(stack_tree_pack) /* stack_tree_seen(), methods of trees; after stack_tree */          \
 	PART(field)       /* sample_field() */                                                     \
 	PART(view)        /* record_tostring(), record_registers() */                              \
 	PART(decoder)     /* decoder(attrs, options), layouts(), machine */                        \

@@ -54,7 +54,7 @@ static const char *sink_refusal(const struct l_sink *sink, bool is_live)
 		return "spans join records";
 	if (agg->all.config.kind == PEV_AGG_TOP)
 		return "top{} keeps the keys that came last";
-	if (!is_live && (agg->deltas || agg->all.nr || agg->all.other.n))
+	if (!is_live && (agg->all.nr || agg->all.other.n || agg->recent.nr))
 		return "an aggregator has values";
 	for (uint32_t i = 0; i < sink->nr; i++) {
 		const struct l_field *field = &sink->fields[i];
@@ -130,8 +130,7 @@ static int add_aggregators(struct l_unordered *self, const struct l_sink *sink)
 static void clear_aggregator(struct l_agg *agg)
 {
 	pev_agg_clear(&agg->all);
-	memset(agg->absent, 0, sizeof(agg->absent));
-	agg->no_memory = agg->undecided = 0;
+	agg->uncounted = (struct l_uncounted){ 0 };
 	agg->times.any = false;
 }
 
@@ -140,7 +139,9 @@ static struct l_agg copy_aggregator(const struct l_agg *agg)
 {
 	struct l_agg copy = *agg;
 
-	copy.deltas = false;
+	copy.followers = NULL;
+	copy.total = NULL;
+	copy.is_followed = false;
 	pev_agg_init(&copy.all, &agg->all.config, NULL);
 	copy.key = (struct pev_key){ 0 };
 	clear_aggregator(&copy);
@@ -349,8 +350,8 @@ static void add_times(struct l_time_range *times, const struct l_time_range *mor
 static void add_counts(struct l_agg *agg, const struct l_agg *from)
 {
 	for (uint32_t i = 0; i <= L_AGG_COLUMNS; i++)
-		agg->absent[i] += from->absent[i];
-	agg->undecided += from->undecided;
+		agg->uncounted.absent[i] += from->uncounted.absent[i];
+	agg->uncounted.undecided += from->uncounted.undecided;
 	add_times(&agg->times, &from->times);
 }
 
@@ -362,7 +363,7 @@ static bool has_all_keys(const struct l_unordered *self)
 	for (uint32_t i = 0; i < self->nr_aggs; i++) {
 		const struct l_agg *agg = &self->copies[0].aggs[i];
 
-		if (agg->all.other.n || agg->no_memory)
+		if (agg->all.other.n || agg->uncounted.no_memory)
 			return false;
 		bytes += pev_agg_bytes(&agg->all);
 	}
@@ -379,7 +380,7 @@ static bool join_copy(void *ctx, uint32_t part)
 	if (copy->budget.refused || copy->budget.failed)
 		return false;
 	for (uint32_t i = 0; part && i < self->nr_aggs; i++) {
-		if (copy->aggs[i].all.other.n || copy->aggs[i].no_memory ||
+		if (copy->aggs[i].all.other.n || copy->aggs[i].uncounted.no_memory ||
 		    !merge_cells(&first->aggs[i].all, &copy->aggs[i].all,
 				 self->stacks ? &home : NULL, &copy->aggs[i].key))
 			return false;
@@ -430,7 +431,7 @@ static void settle_stacks(struct l_unordered *self, struct l_agg *copy)
 	pev_agg_init(&moved, &copy->all.config, NULL);
 	if (!merge_cells(&moved, &copy->all, &home, &copy->key))
 		for (uint32_t i = moved.nr; i < copy->all.nr; i++)
-			copy->no_memory += copy->all.cells[i]->n;
+			copy->uncounted.no_memory += copy->all.cells[i]->n;
 	pev_agg_replace(&copy->all, &moved);
 }
 
@@ -444,7 +445,7 @@ struct l_unordered_counts l_unordered_settle(struct l_unordered *self, struct pe
 
 		if (self->stacks)
 			settle_stacks(self, copy);
-		pev_agg_replace(&agg->all, &copy->all);
+		l_agg_replace(agg, &copy->all);
 		pev_agg_init(&copy->all, &agg->all.config, NULL);
 		add_counts(agg, copy);
 	}
@@ -470,16 +471,14 @@ static void add_cell(struct l_agg *agg, const struct pev_agg *from, const struct
 {
 	const void *key = pev_agg_key(from, cell);
 
-	if ((agg->deltas && pev_agg_put(&agg->recent, key, cell->key_len, cell) < 0) ||
-	    pev_agg_put(&agg->all, key, cell->key_len, cell) < 0)
-		agg->no_memory += cell->n;
+	if (pev_agg_put(l_agg_current(agg), key, cell->key_len, cell) < 0)
+		agg->uncounted.no_memory += cell->n;
 }
 
 static void add_other(struct l_agg *agg, const struct pev_cell *other)
 {
-	if (other->n && ((agg->deltas && pev_agg_put_other(&agg->recent, other) < 0) ||
-			 pev_agg_put_other(&agg->all, other) < 0))
-		agg->no_memory += other->n;
+	if (other->n && pev_agg_put_other(l_agg_current(agg), other) < 0)
+		agg->uncounted.no_memory += other->n;
 }
 
 void l_unordered_collect(void *ctx, uint32_t part, uint64_t excluded)
@@ -499,7 +498,7 @@ void l_unordered_collect(void *ctx, uint32_t part, uint64_t excluded)
 		for (uint32_t n = 0; n < from->all.nr; n++)
 			add_cell(agg, &from->all, from->all.cells[n]);
 		add_other(agg, &from->all.other);
-		agg->no_memory += from->no_memory;
+		agg->uncounted.no_memory += from->uncounted.no_memory;
 		add_counts(agg, from);
 		clear_aggregator(from);
 	}

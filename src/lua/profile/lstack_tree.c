@@ -10,27 +10,13 @@
 #include "lua/aggregate/laggregator_keys.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lregister.h"
+#include "lua/profile/lstack_tree.h"
 #include "lua/symbol/lstack.h"
 #include "lua/symbol/lsymtab.h"
 #include "profile/folded.h"
-#include "profile/stack_tree.h"
 
-#define TYPENAME "perfev.core.stack_tree"
 #define NAMES_MAX 128 /* of one recorded frame: functions inlined into each other */
 #define VALUES_MAX 1024
-
-struct l_stack_tree {
-	struct pev_stack_tree tree;
-	struct pev_folded *folded; /* owned; NULL: no text is being made */
-	uint32_t taken; /* keys of the aggregator that t:take() reads */
-	uint32_t unmapped[PEV_IN_OTHER + 1]; /* by context: the frame outside all files, or 0 */
-};
-
-enum {
-	TREE_UV_HOME = 1, /* of the stacks that have names */
-	TREE_UV_SYMBOLS,  /* list of perfev.symtab, which name the frames of files */
-	TREE_UV_NR = TREE_UV_SYMBOLS
-};
 
 /* In the place of a function's start: the number of the file's perfev.symtab in the list. */
 #define START_OF_FILE (UINT64_MAX - 1)
@@ -42,7 +28,10 @@ static const char *const starts[] = {
 	"__clone3", "thread_start", "__thread_start",
 };
 
-static struct l_stack_tree *check_self(lua_State *L) { return luaL_checkudata(L, 1, TYPENAME); }
+static struct l_stack_tree *check_self(lua_State *L)
+{
+	return luaL_checkudata(L, 1, L_STACK_TREE_TYPENAME);
+}
 
 static struct pev_stack_tree *check_tree(lua_State *L) { return &check_self(L)->tree; }
 
@@ -78,7 +67,7 @@ static int l_stack_tree(lua_State *L)
 	luaL_argcheck(L, nr_values > 0 && nr_values <= VALUES_MAX, 1, "too many value types");
 	self = lua_newuserdatauv(L, sizeof(*self), TREE_UV_NR);
 	memset(self, 0, sizeof(*self));
-	luaL_setmetatable(L, TYPENAME);
+	luaL_setmetatable(L, L_STACK_TREE_TYPENAME);
 	raise_no_memory(L, pev_stack_tree_init(&self->tree, (uint32_t)nr_values, room));
 	return 1;
 }
@@ -511,6 +500,14 @@ static uint32_t read_cell(const struct pev_agg *agg, const struct pev_stack_tree
 	return nr;
 }
 
+static const struct pev_agg *check_values(lua_State *L, int arg)
+{
+	struct l_agg *agg = l_agg_check(L, arg);
+
+	l_agg_check_passed(L, agg);
+	return &agg->all;
+}
+
 /*
  * t:take(aggregator, f, counted, names, g, max) -> number of keys that were added, at most max; 0
  * at the end, when (other) is added. The last part of a key is a stack; f and counted as for
@@ -521,7 +518,7 @@ static int l_take(lua_State *L)
 {
 	struct l_stack_tree *self = check_self(L);
 	struct pev_stack_tree *tree = &self->tree;
-	const struct pev_agg *agg = &l_agg_check(L, 2)->all;
+	const struct pev_agg *agg = check_values(L, 2);
 	const uint32_t counted = check_value_type(L, tree, 4), first = self->taken;
 	const uint32_t most = (uint32_t)luaL_checkinteger(L, 7);
 	struct pev_tree_value values[2];
@@ -562,7 +559,7 @@ static int l_take(lua_State *L)
 static int l_sums(lua_State *L)
 {
 	const struct pev_stack_tree *tree = check_tree(L);
-	const struct pev_agg *agg = &l_agg_check(L, 2)->all;
+	const struct pev_agg *agg = check_values(L, 2);
 	struct pev_tree_value sums[2], values[2];
 	uint32_t nr = read_cell(agg, tree, &agg->other, sums);
 
@@ -772,7 +769,7 @@ static const luaL_Reg methods[] = {
 
 void l_stack_tree_register(lua_State *L)
 {
-	l_class(L, TYPENAME, methods, l_gc);
+	l_class(L, L_STACK_TREE_TYPENAME, methods, l_gc);
 	lua_pushcfunction(L, l_stack_tree);
 	lua_setfield(L, -2, "stack_tree");
 }
