@@ -421,7 +421,8 @@ describe("an aggregator", function()
       "merge: it is a perfev.hist, and this is a perfev.hist with steps")
     assert.error_matches(function() a:merge(perfev.count {}) end, "merge: it is a perfev.count, and this is")
     assert.error_matches(function() a:merge(perfev.hist { by = "k", low = 0, high = 10, step = 1 }) end, "columns")
-    assert.error_matches(function() a:merge(perfev.hist { low = 0, high = 10, step = 2 }) end, "merge: its step is 2, and here it is 1")
+    assert.error_matches(function() a:merge(perfev.hist { low = 0, high = 10, step = 2 }) end,
+      "merge: its step is 2, and here it is 1")
     assert.equal(1, a:get().count)
   end)
 

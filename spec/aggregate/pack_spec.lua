@@ -1,6 +1,7 @@
 -- Aggregators as bytes: unpack() returns the packed values, and refuses any other bytes.
 
 local core = require "perfev.core"
+local pack = require "perfev.aggregate.pack"
 local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -37,7 +38,108 @@ local function resummed(bytes)
   return bytes:sub(1, -9) .. string.pack("<i8", core.pack_sum(bytes, #bytes - 8))
 end
 
+-- The packs of version 1 that perfev 0.1 wrote, by kind, and what was packed.
+local function version_1()
+  local packs = {}
+  for line in io.lines "spec/fixtures/packs_version_1.txt" do
+    local kind, hex = line:match "^(%S+)\t(%x+)$"
+    packs[kind] = hex:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end)
+  end
+  return packs
+end
+
+local function packed_in_version_1(kind)
+  local spec = { by = { "comm", "args.ok" }, unit = "us", title = "T " .. kind, max_keys = 4 }
+  if kind == "linear" then spec.low, spec.high, spec.step = -50, 1000, 100 end
+  if kind == "top" then spec.rows = 3 end
+  local a = perfev[kind == "linear" and "hist" or kind](spec)
+  for i = 1, 12 do
+    local value = i * i * 7 - 100
+    a:add(value > 0 and value or i, "task" .. (i % 3), i % 2 == 0)
+  end
+  return a
+end
+
 describe("a packed aggregator", function()
+  it("of version 1 is still read", function()
+    local packs = version_1()
+    for _, kind in ipairs(kinds) do
+      assert.same(cells(packed_in_version_1(kind)), cells(assert(perfev.unpack(packs[kind]))), kind)
+    end
+    local slots = assert(perfev.unpack(packs.slots))
+    assert.equal(5, slots:get(3000000000).sum)
+    assert.same({ "1s", "period" }, { slots:spec().slot, slots:spec().value })
+    assert.is_nil(slots:spec().where) -- version 1 did not have it
+    for n = 0, #packs.hist - 1 do assert.is_nil((perfev.unpack(packs.hist:sub(1, n)))) end
+  end)
+
+  it("keeps all options but the functions of names", function()
+    local where = { "or", { "args.ret", "<", 0 }, { "not", { "comm", "in", { "a\0b", "c" } } }, { "ip", "&", -1 },
+      { "out", "==", true } }
+    for _, spec in ipairs {
+      { by = { "caller", "time" }, slot = "100ms", skip = { "^malloc$", "x" }, title = "t", unit = "ns",
+        where = where },
+      { by = "symbol", addresses = true, max_keys = 7 }, { by = {}, addresses = false },
+    } do
+      for kind, more in pairs { hist = { value = "period", low = -5, high = 5, step = 2 }, top = { rows = 3 } } do
+        for name, value in pairs(spec) do more[name] = value end
+        local a = perfev[kind](more)
+        local back = assert(perfev.unpack(a:pack()))
+        assert.same(a:spec(), back:spec())
+        assert.equal(a:pack(), back:pack())
+      end
+    end
+    local named = perfev.count { by = "k", names = { k = tostring } }
+    assert.is_nil(assert(perfev.unpack(named:pack())):spec().names)
+  end)
+
+  it("refuses to merge with one of another condition, and says how they differ", function()
+    local function of(where, kind)
+      return assert(perfev.unpack(perfev[kind or "count"] { by = "comm", where = where }:pack()))
+    end
+    local ret, all = of { "args.ret", "<", 0 }, of()
+    assert.has_error(function() all:merge(ret) end,
+      'merge: its records are where {"args.ret", "<", 0}, and those here all')
+    assert.has_error(function() ret:merge(of { "args.ret", "<", 1 }) end,
+      'merge: its records are where {"args.ret", "<", 1}, and those here where {"args.ret", "<", 0}')
+    assert.has_error(function() ret:merge(all) end,
+      'merge: its records are all, and those here where {"args.ret", "<", 0}')
+    assert.has_error(function() all:merge(of({ "args.ret", "<", 0 }, "top")) end,
+      "merge: it is a perfev.top, and this is a perfev.count")
+    assert.equal(ret, ret:merge(of { "args.ret", "<", 0 }))
+  end)
+
+  for _, kind in ipairs(kinds) do
+    it("can be packed in parts, whose merge has all values once: " .. kind, function()
+      math.randomseed(13)
+      for _, most in ipairs { 1000, 6 } do
+        local a = feed(new(kind, { max_keys = most }), 300)
+        local parts, merged = {}, new(kind, { max_keys = most })
+        for first = 1, #a, 4 do
+          parts[#parts + 1] = pack.pack_range(a, first, math.min(first + 3, #a))
+        end
+        for i = #parts, 1, -1 do merged:merge(assert(perfev.unpack(parts[i]))) end
+        if a:floor() > 0 then
+          -- The part with the floor cannot tell which keys the other parts had.
+          local upper = {}
+          for _, row in ipairs(merged:rows()) do upper[row.a .. tostring(row.b)] = row.value end
+          for _, row in ipairs(a:rows()) do
+            local value = assert(upper[row.a .. tostring(row.b)])
+            assert.is_true(value.count >= row.value.count and value.count <= row.value.count + a:floor())
+            assert.is_true(value.count - value.error <= row.value.count - row.value.error)
+          end
+        else
+          assert.same(a:rows(), merged:rows())
+          assert.same({ a:other() }, { merged:other() })
+        end
+      end
+      local none = new(kind)
+      assert.equal(none:pack(), pack.pack_range(none, 1, 0))
+      assert.error_matches(function() pack.pack_range(none, 1, 1) end, "pack_range: 1 to 1 is not a range of 1 to 0")
+      assert.error_matches(function() pack.pack_range(none, 0, 0) end, "0 to 0 is not a range")
+    end)
+  end
+
   for _, kind in ipairs(kinds) do
     it("unpacks to the same values, and merges like the original: " .. kind, function()
       math.randomseed(11)

@@ -69,20 +69,20 @@ local function take_value(state, bytes, at, depth)
   end
   if mark == "t" or mark == "f" then return mark == "t", at + 1 end
   if mark ~= "(" then error "unknown type" end
-  local nr, list = nil, {}
-  nr, at = string.unpack("<I4", bytes, at + 1)
-  for i = 1, nr do list[i], at = take_value(state, bytes, at, depth + 1) end
-  return list, at
+  local nr, after = string.unpack("<I4", bytes, at + 1)
+  local list = {}
+  for i = 1, nr do list[i], after = take_value(state, bytes, after, depth + 1) end
+  return list, after
 end
 
 -- -> kind, options, the position of the values. Raises on invalid input.
 local function read_head(bytes)
   local kind, nr, at = string.unpack("<s4I4", bytes, #MAGIC + 5)
-  local options, state, name = {}, { nr = 0 }, nil
+  local options, state = {}, { nr = 0 }
   for _ = 1, nr do
-    name, at = take_value(state, bytes, at, 1)
+    local name, after = take_value(state, bytes, at, 1)
     if type(name) ~= "string" or options[name] ~= nil then error "an option twice" end
-    options[name], at = take_value(state, bytes, at, 1)
+    options[name], at = take_value(state, bytes, after, 1)
   end
   return kind, options, at
 end
