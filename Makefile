@@ -20,7 +20,8 @@ BUILD = build
 Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
-	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev libcapstone-dev
+	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev libmd-dev \
+	libcapstone-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
 	libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux
@@ -35,7 +36,7 @@ VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu qemu-system-ppc \
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler elf pfm symtab zstd
+MODULES := cfi debuginfod disassembler elf frame pfm symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
@@ -45,6 +46,8 @@ disassembler_FILES := symbol/disassembler base/err
 disassembler_PKG := capstone
 elf_FILES := $(addprefix symbol/,elf_program elf elf_note) base/err base/file_image
 elf_PKG := libelf
+frame_FILES := aggregate/frame aggregate/frame_stream base/err
+frame_PKG := libzstd libmd
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) \
@@ -342,7 +345,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
 # Libraries that only some programs need: pkg-config --static.
-PC_LIBS = -ldw -lelf -llzma -lzstd -lpfm -lcapstone -l:libstdc++.so.6 -ldl
+PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -l:libstdc++.so.6 -ldl
 
 install: all ## install into $(DESTDIR)$(PREFIX), by default /usr/local
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
@@ -399,7 +402,7 @@ $(BUILD)/perfl $(BUILD)/host:
 # The tables of libcapstone would double its size.
 STATIC_O = $(filter-out %disassembler.o,$(CORE_O) $(MODULE_O)) $(BUILD)/src/perfl.o $(BIND_O) \
 	$(BUILD)/embed.o
-STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd) \
+STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd) \
 	-lpfm -l:libstdc++.a -lm
 static: $(BUILD)/static/perfl ## build perfl as one static file with its scripts
 	@wc -c $<

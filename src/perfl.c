@@ -47,6 +47,7 @@ int luaopen_perfev_core(lua_State *L);
 LINKED(cfi);
 LINKED(disassembler);
 LINKED(elf);
+LINKED(frame);
 LINKED(pfm);
 LINKED(symtab);
 LINKED(zstd);
@@ -658,6 +659,7 @@ static void preload_linked(lua_State *L)
 		{ "perfev.cfi",          luaopen_perfev_cfi },
 		{ "perfev.disassembler", luaopen_perfev_disassembler },
 		{ "perfev.elf",          luaopen_perfev_elf },
+		{ "perfev.frame",        luaopen_perfev_frame },
 		{ "perfev.pfm",          luaopen_perfev_pfm },
 		{ "perfev.symtab",       luaopen_perfev_symtab },
 		{ "perfev.zstd",         luaopen_perfev_zstd },

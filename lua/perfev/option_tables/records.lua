@@ -1,4 +1,5 @@
---- Options of s:records{}, d:records(bytes, {}), rec:records{}; of perfev.open and perfev.unpack.
+--- Options of s:records{}, d:records(bytes, {}), rec:records{}; of perfev.open, perfev.unpack and
+-- frames.encode.
 
 local M = {}
 
@@ -10,5 +11,6 @@ M.recording_records = {
 M.open = { ordered = "boolean", window = "integer 0..2147483647", log = "function",
            fd = { "integer 0..2147483647", "a descriptor's number" } }
 M.unpack = { max_bytes = "integer >= 0" }
+M.frames_encode = { armor = "boolean" }
 
 return M
