@@ -72,6 +72,11 @@ local classes = {
     return assert(perfev.hist_counter { "raw_syscalls:sys_exit", value = "args.ret" })
   end),
   a = made(function() return perfev.count {} end),
+  frame = function()
+    local header = { host = "a", start = ("0"):rep(32), seq = 1, name = "n", kind = "count" }
+    return methods_of(perfev.frames(perfev.frames.encode(header, perfev.count {})[1])())
+  end,
+  reader = made(perfev.frames.reader),
   span = made(function()
     return perfev.span { start = "cs", stop = "page-faults", by = "tid", into = perfev.hist {} }
   end),
@@ -115,7 +120,8 @@ describe("the methods that the documents call on r", function()
 end)
 
 describe("the functions of", function()
-  for name, module in pairs { ["perfev.symbol"] = require "perfev.symbol", sim = sim, tool = perfev.tool } do
+  for name, module in pairs { ["perfev.symbol"] = require "perfev.symbol", ["perfev.frames"] = perfev.frames,
+    sim = sim, tool = perfev.tool } do
     it(name .. " are those that the documents call", function()
       local set = {}
       for word in text:gmatch("%f[%w_.]" .. name:gsub("%.", "%%.") .. "%.([%w_]+)%(") do set[word] = true end

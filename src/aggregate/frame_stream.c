@@ -360,7 +360,7 @@ static int read_armor(struct pev_frame_stream *stream, const unsigned char *line
 		if (!block && stream->nr_blocks == PEV_ARMOR_BLOCKS) {
 			stream->reported++;
 			return pev_fail(err, -E2BIG,
-					"byte %" PRIu64 ": armoured frame: %d others are incomplete",
+					"byte %" PRIu64 ": armoured frame: %d are incomplete",
 					stream->offset, PEV_ARMOR_BLOCKS);
 		}
 		rc = open_block(stream, line, begin);

@@ -17,8 +17,8 @@
 
 #define PEV_ARMOR_BEGIN   "-----BEGIN PERFEV FRAME-----"
 #define PEV_ARMOR_END     "-----END PERFEV FRAME-----"
-#define PEV_ARMOR_OPEN    (UINT64_C(64) << 20) /* bytes of frames whose end is missing */
-#define PEV_ARMOR_BLOCKS  1024                 /* such frames */
+#define PEV_ARMOR_OPEN    (UINT64_C(64) << 20) /* bytes of incomplete armoured frames */
+#define PEV_ARMOR_BLOCKS  1024                 /* incomplete armoured frames */
 #define PEV_STREAM_LINE   8192                 /* longest line with armoured text */
 
 struct pev_frame_stream;
@@ -31,9 +31,9 @@ int pev_frame_stream_feed(struct pev_frame_stream *stream, const void *bytes, si
 void pev_frame_stream_end(struct pev_frame_stream *stream);
 /*
  * Returns 1 and the next frame, whose body is intact and is decompressed in *raw; both are valid
- * until the next call. *offset: of its first byte in the stream, or of its begin line. 0: needs more bytes, or the end. -errno: bytes were skipped; err has the
- * reason, their offset and number, and the next call goes on behind them. -ENOMEM can be tried
- * again.
+ * until the next call. *offset is that of its first byte, or of its begin line, in the stream.
+ * 0: needs more bytes, or the end. -errno: bytes were skipped; err has the reason, their offset and
+ * number, and the next call goes on behind them. After -ENOMEM the call can be repeated.
  */
 int pev_frame_stream_next(struct pev_frame_stream *stream, struct pev_frame *frame,
 			  const unsigned char **raw, uint64_t *offset, struct pev_err *err);

@@ -23,6 +23,14 @@ perfev.stats(spec: perfev.AggregatorSpec): perfev.Aggregator
 perfev.hist(spec: perfev.AggregatorSpec): perfev.Aggregator
 perfev.quantile(spec: perfev.AggregatorSpec): perfev.Aggregator
 perfev.unpack(bytes: string, options: { max_bytes: perfev.Size }?): perfev.Packed!
+perfev.unpack(bytes: string, options: { max_bytes: perfev.Size }?): perfev.Aggregator!
+perfev.frames(source: string|file*|function): fun(): perfev.PackFrame|false|nil, string?, integer?
+perfev.frames.encode(header: table, x: any, options: { armor: boolean? }?): string[]!
+perfev.frames.reader(): perfev.FrameReader
+perfev.frames.sha256(text: string): string
+frame:value(options: { max_bytes: perfev.Size }?): (perfev.Aggregator|perfev.Profile)!
+reader:feed(bytes: string?)
+reader:next(): perfev.PackFrame!
 a:add(value: integer, key: perfev.Key?, ...: perfev.Key)
 a:inc(key: perfev.Key?, ...: perfev.Key)
 a:get(key: perfev.Key?, ...: perfev.Key): any
@@ -268,6 +276,7 @@ syscalls.of(machine: string?): table<integer, string>
 
 -- Documented names that are not functions.
 local values = {
+  ["perfev.frames.keys"] = "string[]",
   ["perfev.errno"] = "table<string|integer, integer|string>", ["perfev._VERSION"] = "string",
   ["perfev.profile.diff_formats"] = "string[]",
   ["perfev.profile.formats"] = "string[]", ["perfev.hooks.real"] = "table<string, function>",
@@ -281,9 +290,10 @@ local values = {
 -- The word before a method's or function's name on the pages -> the class, and fields that no
 -- table of the pages has.
 local objects = {
-  { "perfev", "perfev", { "hooks perfev.hooks", "picture perfev.picture",
+  { "perfev", "perfev", { "frames perfev.frames", "hooks perfev.hooks", "picture perfev.picture",
     "profile perfev.profile", "symbol perfev.symbol", "sim perfev.sim",
     "syscalls perfev.syscalls", "tool perfev.tool", "units perfev.units" } },
+  { "perfev.frames", "perfev.frames" },
   { "perfev.hooks", "perfev.hooks" }, { "perfev.picture", "perfev.picture" },
   { "perfev.profile", "perfev.profile" }, { "perfev.symbol", "perfev.symbol" },
   { "sim", "perfev.sim" }, { "k", "perfev.Kernel" }, { "units", "perfev.units" },
@@ -297,6 +307,9 @@ local objects = {
   { "member", "perfev.CounterEvent", { "error? string", "scale? number", "unit? string",
     "user_only? boolean" } },
   { "a", "perfev.Aggregator" }, { "line", "perfev.Line" },
+  { "frame", "perfev.PackFrame", { "header table<string, string|integer>", "bytes string",
+    "offset integer" } },
+  { "reader", "perfev.FrameReader" },
   { "span", "perfev.Span", { "start perfev.SpanEnd", "stop perfev.SpanEnd",
     "via perfev.SpanEnd", "cancel perfev.SpanEnd" } },
   { "p", "perfev.Profile", { "title? string", "time? integer", "duration? integer" } },
