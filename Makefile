@@ -261,8 +261,8 @@ fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## fuzz the readers of foreign bytes, SECONDS=
 		then echo "fuzz {}: $$(tail -1 $$d/{}.log)"; else tail -40 $$d/{}.log; exit 1; fi'
 
 # Made from recorded bytes, from the formats of this kernel, and from formats in the tree.
-$(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua spec/support/kernel_formats.lua $(BUILD)/perfev/core.so \
-		$(wildcard spec/fixtures/vectors/*)
+$(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua spec/support/kernel_formats.lua \
+		$(BUILD)/perfev/core.so $(BUILD)/perfev/frame.so $(wildcard spec/fixtures/vectors/*)
 	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
 	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
 
@@ -366,12 +366,13 @@ clean: ## remove build/
 FUZZ_CC = clang $(DIALECT) -O1 -g -fsanitize=$(1),address,undefined -fno-sanitize-recover=all
 FUZZ_O = $(CORE_C:%.c=$(BUILD)/fuzz/%.o)
 FUZZ_BIND_O = $(BIND_C:%.c=$(BUILD)/fuzz/%.o)
-$(FUZZ_BIND_O) $(BUILD)/fuzz/decoder: INCLUDE = $(LUA_CFLAGS)
+FUZZ_LUA = $(addprefix $(BUILD)/fuzz/,decoder frame)
+$(FUZZ_BIND_O) $(FUZZ_LUA): INCLUDE = $(LUA_CFLAGS)
 $(FUZZ_O) $(FUZZ_BIND_O): $(BUILD)/fuzz/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(Q)$(call FUZZ_CC,fuzzer-no-link) $(INCLUDE) -c -o $@ $<
-$(BUILD)/fuzz/decoder: FUZZ_LIBS = $(LUA_LIBS)
-$(BUILD)/fuzz/decoder: $(FUZZ_BIND_O)
+$(FUZZ_LUA): FUZZ_LIBS = $(LUA_LIBS)
+$(FUZZ_LUA): $(FUZZ_BIND_O)
 $(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c $(wildcard spec/fuzz/*.h) $(FUZZ_O)
 	@echo "  FUZZ $@"
 	$(Q)$(call FUZZ_CC,fuzzer) $(INCLUDE) -o $@ $(filter-out %.h,$^) $(FUZZ_LIBS) \

@@ -255,6 +255,37 @@ for _, endian in ipairs { "little", "big" } do
     .. threads[2] .. threads[1])
 end
 
+-- ---- frame.c ----
+
+do
+  local REPAIRED, CONTENT = 16, 32
+  local function frames_of(a, more, opts)
+    local header = { host = "db3", start = ("0f"):rep(16), seq = 1, name = "calls", kind = a:spec().kind }
+    for key, value in pairs(more or {}) do header[key] = value end
+    return table.concat(assert(perfev.frames.encode(header, a, opts)))
+  end
+  for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "stats", "hist", "quantile" } do
+    local a = perfev[kind] { by = { "comm", "tid" }, unit = "us", max_keys = 3 }
+    for i = 1, 9 do a:add(i * 7 - 20 * (kind == "top" and 0 or 1), "task" .. i % 4, i % 2 == 0 and i or i > 5) end
+    save("frame", "content_" .. kind, string.char(CONTENT | 15) .. a:pack())
+    save("frame", "frame_" .. kind, string.char(REPAIRED | 8) .. frames_of(a, { job = "x" }))
+    save("frame", "armor_" .. kind, "\7" .. frames_of(a, {}, { armor = true }):gsub("[^\n]+", "n1: %0"))
+  end
+  local a = perfev.count { by = "k" }
+  local one, two = frames_of(a), frames_of(a, { seq = 2 }, { armor = true })
+  save("frame", "mixed", "\15" .. two .. one .. "message\n" .. two .. one)
+  save("frame", "damaged", "\15" .. one:sub(1, -3) .. one .. "\0" .. two:sub(50) .. two)
+  save("frame", "reordered", "\3" .. frames_of(a, { seq = 3 }) .. one .. one)
+  local bomb = require("perfev.frame").compress(("\0"):rep(8 << 20))
+  save("frame", "bomb", string.char(REPAIRED | 15)
+    .. require("perfev.frame").join("a=b\n", bomb, 8 << 20) .. one)
+  save("frame", "lying_bomb", string.char(REPAIRED | 15) .. require("perfev.frame").join("a=b\n", bomb, 100) .. one)
+  local empty = a:pack()
+  local at = #empty - 8 - 5
+  save("frame", "many_keys", string.char(CONTENT | 15) .. empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01"
+    .. empty:sub(at + 1))
+end
+
 -- ---- unordered.c: files with enough samples for three threads, whole and damaged ----
 
 for _, endian in ipairs { "little", "big" } do

@@ -479,11 +479,12 @@ static size_t partial_magic(const unsigned char *p, size_t len)
 /* Reads a line or a frame. 1: a frame is ready; 0: one step further; 2: needs more bytes. */
 static int step(struct pev_frame_stream *stream, struct pev_err *err)
 {
-	const unsigned char *p = stream->bytes + stream->start, *magic, *lf;
+	const unsigned char *p, *magic, *lf;
 	size_t len = stream->len - stream->start, line;
 
 	if (len == 0)
 		return 2;
+	p = stream->bytes + stream->start;
 	lf = memchr(p, '\n', len);
 	line = lf ? (size_t)(lf - p) + 1 : len;
 	magic = find_magic(p, line, len);
