@@ -33,6 +33,8 @@ GUEST_PKGS := $(STATIC_PKGS) qemu-system-x86 qemu-system-arm cpio gcc-aarch64-li
 VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu qemu-system-ppc \
 	gcc-powerpc64le-linux-gnu
 
+DEB_PKGS := debhelper lintian debootstrap
+
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
@@ -92,7 +94,8 @@ IF_KNOWN = $(call once,IF_KNOWN,$(foreach f,-fcf-protection -mbranch-protection=
 	-fstack-clash-protection -Wcast-align=strict,$(call cc-has,$(f))))
 SANITIZE =
 DIALECT = -std=gnu11 -Isrc -DPEV_VERSION='"$(VERSION)"'
-ALL_CFLAGS = $(DIALECT) -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
+# The result does not depend on the folder of the checkout.
+ALL_CFLAGS = $(DIALECT) -ffile-prefix-map=$(CURDIR)=. -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
 	-Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wconversion \
 	$(if $(WERROR),-Werror) -fPIC -fvisibility=hidden -fstack-protector-strong $(IF_KNOWN) \
 	$(CFLAGS) $(SANITIZE)
@@ -121,8 +124,9 @@ guest-deps: PKGS = $(GUEST_PKGS)
 vm-deps: PKGS = $(VM_PKGS)
 deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
 bench-peers: PKGS = linux-perf bpftrace clang
+deb-deps: PKGS = $(BUILD_PKGS) $(DEB_PKGS)
 deps: ## install the missing Debian packages; prints nothing if all are there
-build-deps deps guest-deps vm-deps bench-peers:
+build-deps deps guest-deps vm-deps bench-peers deb-deps:
 	@missing=; for p in $(PKGS); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
 		grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	[ -n "$$missing" ] || exit 0; echo "$@: installing$$missing"; \
@@ -184,7 +188,7 @@ spec_named = $(foreach n,$(1),$(filter %/$(n)_spec.lua,$(filter-out spec/live/%,
 LONG_SPECS := $(call spec_named,out_of_memory damaged_files failing_calls record)
 SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% $(LONG_SPECS),$(ALL_SPECS))
 QUICK_LEFT_OUT := $(LONG_SPECS) \
-	$(call spec_named,merge aggregator closed_objects install endurance)
+	$(call spec_named,merge aggregator closed_objects install endurance reproducible)
 QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
 SUITE := spec/support/suite.sh
@@ -207,7 +211,7 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 # Specs that depend on bytes and memory alone give the same result for every user.
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
-	other_machines)
+	other_machines reproducible)
 test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
@@ -359,6 +363,19 @@ uninstall: ## remove the installed files
 	@for d in $(LUADIR) $(LIBDIR) $(INCDIR) $(DOCDIR); do d="$(DESTDIR)$$d/perfev"; \
 		[ ! -d "$$d" ] || find "$$d" -depth -type d -empty -delete; done
 
+# debian/rules builds in build/debian.
+deb: deb-deps ## build Debian's packages in build/deb and check them with lintian
+	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
+	@DEB_TO=$(BUILD)/deb DEB_RULES_REQUIRES_ROOT=no debian/rules clean binary \
+		> $(BUILD)/deb/log 2>&1 || { tail -n 30 $(BUILD)/deb/log; exit 1; }
+	@lintian --fail-on error,warning $(BUILD)/deb/*.deb 2> $(BUILD)/deb/lintian.log || \
+		{ cat $(BUILD)/deb/lintian.log; exit 1; }
+	@ls $(BUILD)/deb/*.deb
+
+# In a fresh Debian 12, which debootstrap makes in build/deb-root.
+deb-test: deb ## install the packages in a fresh root and run them there
+	@debian/tests/fresh-root $(BUILD)
+
 clean: ## remove build/
 	rm -rf build
 
@@ -454,5 +471,5 @@ FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
 	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench \
-	tracefs lint lint-quick install uninstall clean
+	tracefs lint lint-quick install uninstall deb deb-deps deb-test clean
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

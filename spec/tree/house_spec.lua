@@ -300,7 +300,7 @@ describe("the house", function()
   it("has only known files at its root", function()
     local known = {}
     for name in ([[.busted .ci .clang-format .clang-tidy .editorconfig .eslintrc.json .git .gitignore .luacheckrc
-      ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md bench build doc lua rockspec
+      ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md bench build debian doc lua rockspec
       scripts spec src]]):gmatch "%S+" do
       known[name] = true
     end
