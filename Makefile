@@ -24,7 +24,7 @@ BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 	libcapstone-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
-	libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux
+	libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -66,8 +66,8 @@ MODULE_C := $(foreach m,$(MODULES),$(wildcard src/lua/*/l$(m).c))
 BIND_C := $(filter-out $(MODULE_C),$(sort $(wildcard src/lua/*.c src/lua/*/*.c)))
 HEADERS := $(filter-out src/gen/% src/lua/%,$(wildcard src/*.h src/*/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
-# Styles, pages and browser scripts that a module writes into its output.
-ASSETS := $(sort $(shell find lua -name '*.css' -o -name '*.html' -o -name '*.js'))
+# Styles, pages, browser and shell scripts that a module writes into its output.
+ASSETS := $(sort $(shell find lua -type f ! -name '*.lua'))
 SCRIPTS := $(sort $(wildcard scripts/*.lua))
 # Documented modules that a script loads by a require of their own.
 TYPED_MODULES := sim tool

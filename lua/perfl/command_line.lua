@@ -766,7 +766,8 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl merge -o NEW FILE FILE...
        perfl list [-v] [-j] [PATTERN...]
        perfl record [options] [command args...]
-       perfl cleanup]]
+       perfl cleanup
+       perfl completion bash|zsh|fish]]
 
 local own_description = [[
 Run a Lua script on the kernel's perf events. NAME is a script that comes with

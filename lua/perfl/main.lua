@@ -18,6 +18,7 @@ local find_script = require "perfl.find_script"
 local native = require "perfl.core"
 local command_line = require "perfl.command_line"
 local output = require "perfl.output"
+local plain_copy = require("perfev.base.tables").plain_copy
 local progress = lazy "perfl.progress"
 local message = require "perfl.message"
 local session_options = require "perfev.base.options"
@@ -34,7 +35,7 @@ local EPIPE = 32
 
 -- Verb -> module; its main(words after the verb, verb) prints and returns the exit status.
 local verbs = {
-  archive = "perfl.verb.archive",
+  archive = "perfl.verb.archive", completion = "perfl.completion",
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", describe = "perfl.verb.describe",
   doctor = "perfl.verb.doctor",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
@@ -42,7 +43,8 @@ local verbs = {
   merge = "perfl.verb.merge", redact = "perfl.verb.redact",
 }
 -- `record` has no main: it declares events and runs like a script. So does the script of `describe`.
-local every_verb = setmetatable({ record = "perfl.verb.record" }, { __index = verbs })
+local every_verb = plain_copy(verbs)
+every_verb.record = "perfl.verb.record"
 
 local no_target = "nothing to watch: the script needs events, but no process or CPU is named\n"
 local ways_to_choose = [[
@@ -605,7 +607,7 @@ local function run_verb(verb, words)
   load_source.prepare()
   output.prepare()
   run = { words = {} }
-  run.status = require(verbs[verb]).main(words, verb)
+  run.status = require(verbs[verb]).main(words, verb, every_verb)
   return outcome()
 end
 
