@@ -257,7 +257,8 @@ test-tsan: all ## run the specs of threads with a perfl under ThreadSanitizer
 
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
-fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## fuzz the readers of foreign bytes, SECONDS= for each target
+fuzz-targets: $(FUZZ) $(BUILD)/fuzz/seeds
+fuzz: fuzz-targets ## fuzz the readers of foreign bytes, SECONDS= for each target
 	@printf '%s\n' $(notdir $(FUZZ)) | xargs -P $(JOBS) -I{} sh -c 'd=$(BUILD)/fuzz; \
 		mkdir -p $$d/corpus/{}; if $$d/{} -max_total_time=$(SECONDS) -max_len=8192 \
 			-timeout=10 -artifact_prefix=$$d/ $$d/corpus/{} $$d/seeds/{} \
@@ -380,20 +381,23 @@ clean: ## remove build/
 	rm -rf build
 
 # Includes the bindings if foreign bytes pass through them.
-FUZZ_CC = clang $(DIALECT) -O1 -g -fsanitize=$(1),address,undefined -fno-sanitize-recover=all
+# spec/fuzz/oss-fuzz/build.sh sets these three.
+FUZZ_CC = clang
+FUZZ_CFLAGS = -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FUZZ_ENGINE = -fsanitize=fuzzer
 FUZZ_O = $(CORE_C:%.c=$(BUILD)/fuzz/%.o)
 FUZZ_BIND_O = $(BIND_C:%.c=$(BUILD)/fuzz/%.o)
 FUZZ_LUA = $(addprefix $(BUILD)/fuzz/,decoder frame)
 $(FUZZ_BIND_O) $(FUZZ_LUA): INCLUDE = $(LUA_CFLAGS)
 $(FUZZ_O) $(FUZZ_BIND_O): $(BUILD)/fuzz/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(Q)$(call FUZZ_CC,fuzzer-no-link) $(INCLUDE) -c -o $@ $<
+	$(Q)$(FUZZ_CC) $(DIALECT) $(FUZZ_CFLAGS) $(INCLUDE) -c -o $@ $<
 $(FUZZ_LUA): FUZZ_LIBS = $(LUA_LIBS)
 $(FUZZ_LUA): $(FUZZ_BIND_O)
 $(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c $(wildcard spec/fuzz/*.h) $(FUZZ_O)
 	@echo "  FUZZ $@"
-	$(Q)$(call FUZZ_CC,fuzzer) $(INCLUDE) -o $@ $(filter-out %.h,$^) $(FUZZ_LIBS) \
-		$(foreach m,$(MODULES),$(call libs_of,$(m)))
+	$(Q)$(FUZZ_CC) $(DIALECT) $(FUZZ_CFLAGS) $(FUZZ_ENGINE) $(INCLUDE) -o $@ \
+		$(filter-out %.h,$^) $(FUZZ_LIBS) $(foreach m,$(MODULES),$(call libs_of,$(m)))
 
 $(BUILD)/libperfev.a: $(CORE_O)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -471,5 +475,5 @@ FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
 	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench \
-	tracefs lint lint-quick install uninstall deb deb-deps deb-test clean
+	tracefs lint lint-quick install uninstall deb deb-deps deb-test clean fuzz-targets
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

@@ -300,9 +300,9 @@ describe("the house", function()
 
   it("has only known files at its root", function()
     local known = {}
-    for name in ([[.busted .ci .clang-format .clang-tidy .editorconfig .eslintrc.json .git .gitignore .luacheckrc
-      ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md bench build debian doc lua
-      rockspec scripts spec src]]):gmatch "%S+" do
+    for name in ([[.busted .ci .clang-format .clang-tidy .editorconfig .eslintrc.json .git .github .gitignore
+      .luacheckrc ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md
+      bench build debian doc lua rockspec scripts spec src]]):gmatch "%S+" do
       known[name] = true
     end
     for name in run.capture("ls -A"):gmatch "[^\n]+" do
