@@ -431,8 +431,14 @@ static: $(BUILD)/static/perfl ## build perfl as one static file with its scripts
 
 $(BUILD)/static/perfl: $(STATIC_O)
 	@mkdir -p $(@D) && echo "  LD   $@"
-	$(Q)$(CC) -static -s $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) 2> $@.log || \
-		{ cat $@.log; exit 1; }
+	$(Q)$(CC) -static -s -Wl,--trace $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) \
+		> $(@D)/linked 2> $@.log || { cat $@.log; exit 1; }
+
+sbom: $(BUILD)/static/perfl.spdx.json ## write the bill of materials of the static file (SPDX)
+	@ls $<
+
+$(BUILD)/static/perfl.spdx.json: src/gen/sbom.lua $(BUILD)/static/perfl
+	@$(LUA) $< $(VERSION) $(BUILD)/static/perfl $(BUILD)/static/linked > $@.new && mv $@.new $@
 
 # The core is compiled without the path of the Lua headers.
 $(BIND_O) $(MODULE_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
@@ -475,5 +481,5 @@ FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
 	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench \
-	tracefs lint lint-quick install uninstall deb deb-deps deb-test clean fuzz-targets
+	tracefs lint lint-quick install uninstall deb deb-deps deb-test sbom clean fuzz-targets
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))
