@@ -24,9 +24,9 @@ end
 
 local host
 
-local function starve(mode, first, step)
+local function starve(mode, first, step, script)
   host = host or build_host()
-  local r = run({ host, "--starve", mode, tostring(first), tostring(step), "spec/support/whole_api.lua" },
+  local r = run({ host, "--starve", mode, tostring(first), tostring(step), script or "spec/support/whole_api.lua" },
     { env = { ASAN_OPTIONS = "detect_leaks=1" } })
   print((r.out:match "[^\n]*\n$" or r.err):sub(1, -2))
   return r.code == 0 and "" or r.out .. r.err, tonumber(r.out:match "(%d+) refused")
@@ -43,5 +43,13 @@ describe("a script that uses everything", function()
 
   it("loses nothing if all garbage is also collected before each allocation", function()
     assert.equal("", (starve("collect", 1, 1)))
+  end)
+end)
+
+describe("a merge, a delta, a clear() and a pack", function()
+  it("change nothing if memory runs out, and have all values afterwards", function()
+    local wrong, refused = starve("once", 1, run.sanitized and 97 or 11, "spec/support/starved_merges.lua")
+    assert.equal("", wrong)
+    assert.is_true(refused >= 20)
   end)
 end)

@@ -328,6 +328,7 @@ end
 function methods:merge(other)
   if not as_callback.is_aggregator(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
   check_alike(own_spec(self), own_spec(other), 3)
+  was_read[other] = was_read[other] or false -- allocates its place before anything has changed
   local merged, why = native_merge(self, other)
   if not merged then fail(2, "merge: %s", why) end
   was_read[other] = true -- its values are in `self` now

@@ -14,30 +14,28 @@ local function same_types(profile)
   return types
 end
 
--- Adds what has changed since the last call to the unread values. Raises without memory: nothing has changed.
+-- Adds what has changed since the last call to the unread values. If memory runs out it raises, and the next call adds
+-- them: nothing is allocated after the merge.
 local function read_on(self)
-  local profile = self.profile
+  local profile, types = self.profile, same_types(self.profile)
   profile:resolve()
   local unread = self.unread or profile:_empty_like()
-  unread.stack_tree:merge(profile.stack_tree, same_types(profile), false, self.seen)
+  self.unread = unread
+  unread.stack_tree:merge(profile.stack_tree, types, false, self.seen)
   if profile.duration then
-    unread.duration = (unread.duration or 0) + profile.duration - self.seen_duration
-    unread.merged_duration = unread.duration
+    unread.merged_duration = unread.merged_duration + profile.duration - self.seen_duration
+    unread.duration = unread.merged_duration
   end
-  self.seen_duration, self.unread = profile.duration or 0, unread
+  self.seen_duration = profile.duration or 0
   return unread
-end
-
-local function see_nothing(self)
-  self.seen, self.seen_duration = core.stack_tree_seen(), 0
 end
 
 --- Makes a follower. Its first delta has all values.
 -- @tparam profile profile
 -- @tparam boolean keeps_cleared  p:clear() does not remove what it has not read; not for p:delta()
 function M.new(profile, keeps_cleared)
-  local self = setmetatable({ profile = profile, keeps_cleared = keeps_cleared }, Follower)
-  see_nothing(self)
+  local self = setmetatable({ profile = profile, keeps_cleared = keeps_cleared, seen = core.stack_tree_seen(),
+    seen_duration = 0, unread = false }, Follower)
   if keeps_cleared and profile.total_follower then
     -- It sees the present values, and gets them with those that were removed.
     read_on(self)
@@ -51,7 +49,7 @@ end
 --- A new profile with the values since the last call, or all.
 function Follower:delta()
   local delta = read_on(self)
-  self.unread = nil
+  self.unread = false
   return delta
 end
 
@@ -63,24 +61,27 @@ function Follower:total()
   return self.profile
 end
 
---- The script clears the profile: its followers keep what they have not read. Raises without memory, before the
--- profile is cleared.
-function M.clear(profile)
-  local followers, keepers = {}, 0
+--- The script clears the profile: its followers read what they keep. Raises without memory; then nothing was cleared.
+-- @treturn function  called when the profile is empty: the followers have seen nothing of it. Allocates nothing
+function M.prepare_clear(profile)
+  local followers, seen, keepers = {}, {}, 0
   for _, follower in pairs(profile.followers) do
     followers[#followers + 1] = follower
     if follower.keeps_cleared then keepers = keepers + 1 end
   end
   if keepers > 0 and not profile.total_follower then
     profile.total_follower = M.new(profile, true)
-    table.insert(followers, profile.total_follower)
+    followers[#followers + 1] = profile.total_follower
   end
-  for _, follower in ipairs(followers) do
+  for i, follower in ipairs(followers) do
+    seen[i] = core.stack_tree_seen()
     if follower.keeps_cleared then read_on(follower) end
   end
-  for _, follower in ipairs(followers) do
-    if not follower.keeps_cleared then follower.unread = nil end
-    see_nothing(follower)
+  return function()
+    for i, follower in ipairs(followers) do
+      if not follower.keeps_cleared then follower.unread = false end
+      follower.seen, follower.seen_duration = seen[i], 0
+    end
   end
 end
 

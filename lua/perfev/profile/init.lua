@@ -355,18 +355,18 @@ end
 
 -- Empties the profile.
 local function empty(self)
-  self.stack_tree = core.stack_tree(#self.values, self.max_bytes)
-  self.frames, self.frame_named = {}, {} -- those that were shown, by id; ids by name
-  self.namer = function(...) return name_frame(self, ...) end
-  self.waiting, self.waiting_of = {}, {}
-  self.limited = false
+  local tree, frames, frame_named, waiting, waiting_of = core.stack_tree(#self.values, self.max_bytes), {}, {}, {}, {}
+  self.namer = self.namer or function(...) return name_frame(self, ...) end
+  self.stack_tree, self.waiting, self.waiting_of, self.limited = tree, waiting, waiting_of, false
+  self.frames, self.frame_named = frames, frame_named -- those that were shown, by id; ids by name
 end
 
 --- Empties the profile. Its samplers stay attached.
 function Profile:clear()
-  if next(self.followers) then followers.clear(self) end
-  for _, sampler in ipairs(self.samplers) do sampler.from:clear() end
+  local forget = next(self.followers) and followers.prepare_clear(self)
   empty(self)
+  for _, sampler in ipairs(self.samplers) do sampler.from:clear() end
+  if forget then forget() end
   self.first, self.last, self.duration, self.merged_duration = nil, nil, nil, 0
 end
 
