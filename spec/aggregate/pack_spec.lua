@@ -205,6 +205,15 @@ describe("a packed aggregator", function()
     assert.error_matches(function() perfev.unpack(bytes, { max_bytes = -1 }) end, "max_bytes must be an integer")
   end)
 
+  it("can have any sum: a merge adds modulo 2^128", function()
+    local a = perfev.sum {}
+    a:add(3)
+    local low = string.pack("<i8i8", 3, 0)
+    local bytes = resummed((a:pack():gsub(low, string.pack("<i8i8", 3, math.maxinteger))))
+    local one = assert(perfev.unpack(bytes))
+    assert.equal(6, one:merge(one):get())
+  end)
+
   it("takes no more memory than max_bytes, even if its header promises more keys", function()
     local bytes = feed(new "quantile", 200):pack()
     local one, why, code = perfev.unpack(bytes, { max_bytes = 200000 })

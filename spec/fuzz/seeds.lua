@@ -304,3 +304,32 @@ for _, endian in ipairs { "little", "big" } do
   save("unordered", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2])
     .. of_tools(new_recording(endian)):file(features_of(built)) .. threads[2] .. threads[1])
 end
+
+-- ---- pack.c: the kind and the number of columns, or of value types, and the values of a pack ----
+
+do
+  local PROFILE = 10
+  local numbers = { count = 0, top = 1, sum = 2, avg = 3, min = 4, max = 5, stats = 6, hist = 7, linear = 8,
+                    quantile = 9 }
+  local function values_of(bytes, head) return bytes:sub(#head + 1, -9) end
+  for kind, number in pairs(numbers) do
+    local spec = { by = { "a", "b" } }
+    if kind == "linear" then spec.low, spec.high, spec.step = -5, 90, 7 end
+    local a = perfev[kind == "linear" and "hist" or kind](spec)
+    for i = 1, 30 do a:add(i * i * i % 1000, "key" .. i % 7, i % 3 == 0 or i) end
+    -- The head is what the packs of two aggregators of the same options share; the counts of losses are 5 zeros.
+    local empty = perfev[kind == "linear" and "hist" or kind](spec):pack()
+    local head = 1
+    while empty:byte(head) == a:pack():byte(head) do head = head + 1 end
+    save("pack", kind, string.char(number, 2) .. values_of(a:pack(), empty:sub(1, head - 1)))
+  end
+  local p = perfev.profile { values = { "samples", { "time", unit = "ns" } } }
+  local none = p:pack()
+  for i = 1, 30 do
+    p:add({ { symbol = "f" .. i % 7, module = i % 2 == 0 and "/m" or nil, file = "a.c", line = i % 5,
+      kernel = i % 3 == 0, inlined = i % 4 == 0 }, "g" .. i % 3, "_start" }, i, i % 4 == 0 and i / 2 or -i)
+  end
+  local head = 1
+  while none:byte(head) == p:pack():byte(head) do head = head + 1 end
+  save("pack", "profile", string.char(PROFILE, 1) .. values_of(p:pack(), none:sub(1, head - 1)))
+end

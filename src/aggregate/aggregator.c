@@ -49,12 +49,12 @@ static int count_value(struct pev_agg *agg, struct pev_cell *cell, int64_t value
 	return buckets ? count_in_bucket(agg, buckets, bucket) : 0;
 }
 
-/* Wraps: a pack can have any sum. */
 static void add_sum(struct pev_cell *cell, uint64_t low, int64_t high)
 {
 	cell->sum_low += low;
-	cell->sum_high =
-		(int64_t)((uint64_t)cell->sum_high + (uint64_t)high + (cell->sum_low < low));
+	/* Modulo 2^128: a pack may have any sum. */
+	cell->sum_high = (int64_t)((uint64_t)cell->sum_high + (uint64_t)high +
+				   (cell->sum_low < low));
 }
 
 static void widen_range(struct pev_cell *cell, int64_t min, int64_t max)
