@@ -389,6 +389,7 @@ function Profile:resolve(progress)
   end
   local all, done = #self.waiting, 0
   for _, sampler in ipairs(self.samplers) do all = all + #sampler.from end
+  if all == 0 and not progress then return take_over(self, "all") end
   if all > 0 then self.stack_tree:forget() end -- functions may have moved since
   heed_limit(self)
   local has_reserve, reserve = pcall(string.rep, PAGE_OF_ZEROS, RESERVE_BYTES // PAGE) -- by bytes: 40 ms
