@@ -66,9 +66,9 @@ end
 function M.line(format) return require("perfev.aggregate.text_line").new(format, 1) end
 
 --- Unpacks the result of a:pack() or p:pack(); see perfev.aggregate.pack.
-function M.unpack(bytes, opts)
-  return require "perfev.aggregate.pack".unpack(agg, lazy "perfev.profile", bytes, opts, 1)
-end
+local pack = lazy "perfev.aggregate.pack"
+pack.profiles = lazy "perfev.profile" -- which is above it
+function M.unpack(bytes, opts) return pack.unpack(agg, pack.profiles, bytes, opts, 1) end
 
 --- Pairs of events; see perfev.aggregate.span.
 function M.span(spec) return require("perfev.aggregate.span").new(session.default(), spec, 2) end

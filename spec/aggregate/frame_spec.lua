@@ -171,6 +171,79 @@ describe("a frame", function()
   end)
 end)
 
+describe("an aggregator that is too large for a frame", function()
+  -- Random keys do not compress.
+  local function large(n)
+    math.randomseed(n)
+    local a = perfev.sum { by = { "k", "n" } }
+    for i = 1, n do a:add(i, ("%016x%016x"):format(math.random(0), math.random(0)), i % 7) end
+    return a
+  end
+
+  local function merged(found)
+    local total
+    for _, frame in ipairs(found) do
+      local value = assert(frame:value())
+      total = total and total:merge(value) or value
+    end
+    return total
+  end
+
+  local function rows(a)
+    local list = {}
+    for k, n, value in a:pairs() do list[k .. n] = value end
+    return list
+  end
+
+  it("comes in parts within the limits, in any order, repeated, or with one missing", function()
+    local a = large(70000)
+    local expected = rows(a)
+    local bytes, parts = encode(a)
+    assert.is_true(#parts > 1)
+    for i, part in ipairs(parts) do assert.is_true(#part <= (768 + 4) * 1024, i) end
+    local found, damage = read(bytes)
+    assert.same({}, damage)
+    for i, frame in ipairs(found) do assert.equal(("%d/%d"):format(i, #parts), frame.header.part) end
+    assert.same(expected, rows(merged(found)))
+    local shuffled = {}
+    for i = #parts, 1, -1 do shuffled[#shuffled + 1] = parts[i] end
+    assert.same(expected, rows(merged((read(table.concat(shuffled))))))
+    -- A part that is cut off is missing as a whole.
+    found, damage = read(table.concat(parts, "", 1, #parts - 1) .. parts[#parts]:sub(1, -2))
+    assert.equal(#parts - 1, #found)
+    assert.matches("the frame is cut off", damage[1][1])
+    local rest = rows(merged(found))
+    for key, value in pairs(rest) do
+      if expected[key] ~= value then error("another value of " .. key) end
+    end
+    assert.is_true(next(rest) ~= nil and #merged(found) < #a)
+  end)
+
+  it("is split by stacks if it is a profile", function()
+    math.randomseed(7)
+    local p = perfev.profile { values = { { name = "samples", unit = "count" } } }
+    for i = 1, 45000 do p:add({ ("%016x%016x"):format(math.random(0), math.random(0)), "f" .. i % 9, "main" }, i) end
+    local bytes, parts = encode(p, { kind = "profile" })
+    assert.is_true(#parts > 1)
+    local total = merged((read(bytes)))
+    assert.equal(p:total(), total:total())
+    assert.equal(p:folded(), total:folded())
+  end)
+
+  it("is refused with E2BIG if one key is too large", function()
+    local a = perfev.count { by = "k" }
+    math.randomseed(9)
+    local long = {}
+    for i = 1, 60000 do long[i] = ("%016x"):format(math.random(0)) end
+    a:inc "short"
+    a:inc(table.concat(long):rep(2, table.concat(long, "x")))
+    local parts, why, code = frames.encode(header(), a)
+    assert.is_nil(parts)
+    assert.equal("frames.encode: a key takes more than 786432 bytes", why)
+    assert.equal(E.E2BIG, code)
+  end)
+end)
+
 describe("armoured frames", function()
   local function armored(n, more) return encode(counted(n), more, { armor = true }) end
 
@@ -355,7 +428,7 @@ describe("a reader of frames", function()
 
   it("refuses an aggregator that promises 2^40 keys", function()
     local empty = perfev.count { by = "k" }:pack()
-    local at = #empty - 8 - 5
+    local at = #empty - 8 - 6 -- of the number of keys: then other, two fields, memory, undecided, unfit
     local many = empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01" .. empty:sub(at + 1, -9)
     many = many .. string.pack("<i8", core.pack_sum(many .. "12345678", #many))
     local found = read(frame_of(many))

@@ -7,7 +7,7 @@ local check = require "perfev.base.check"
 local core = require "perfev.core"
 local native = require "perfev.base.native_module"
 local option_tables = require "perfev.option_tables.records"
-local pack = require "perfev.aggregate.pack"
+local pack = require("perfev.base.lazy_module") "perfev.aggregate.pack" -- its `profiles` is set by perfev
 
 local M = {}
 
@@ -98,14 +98,9 @@ end
 
 -- ---- writing ----
 
-local function pack_range(x, from, to)
-  if from == 1 and to == #x then return x:pack() end
-  return pack.pack_range(x, from, to)
-end
-
 -- Adds { body, raw length } for the keys from..to to parts. -> true | nil, message, errno
 local function add_parts(frame, x, from, to, parts)
-  local raw = pack_range(x, from, to)
+  local raw = to - from + 1 == #x and x:pack() or pack.pack_range(x, from, to)
   local pieces
   if #raw <= frame.max.raw then
     local body, why, code = frame.compress(raw)
@@ -175,7 +170,7 @@ function Frame:value(opts)
   local raw, why, code = self._stream and self._stream.last == self and self._stream.c:raw()
   if not raw then raw, why, code = module().decode(self.bytes) end
   if not raw then return nil, "frame: " .. why, code end
-  return pack.unpack(agg, raw, opts, 1)
+  return pack.unpack(agg, pack.profiles, raw, opts, 1)
 end
 
 local Reader = {}
