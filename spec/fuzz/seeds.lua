@@ -260,7 +260,7 @@ end
 do
   local REPAIRED, CONTENT = 16, 32
   local function frames_of(a, more, opts)
-    local header = { host = "db3", start = ("0f"):rep(16), seq = 1, name = "calls", kind = a:spec().kind }
+    local header = { host = "db3", start = ("0f"):rep(16), seq = 1, name = "calls", kind = "count" }
     for key, value in pairs(more or {}) do header[key] = value end
     return table.concat(assert(perfev.frames.encode(header, a, opts)))
   end
@@ -280,8 +280,15 @@ do
   save("frame", "bomb", string.char(REPAIRED | 15)
     .. require("perfev.frame").join("a=b\n", bomb, 8 << 20) .. one)
   save("frame", "lying_bomb", string.char(REPAIRED | 15) .. require("perfev.frame").join("a=b\n", bomb, 100) .. one)
+  local p = perfev.profile { values = { { name = "samples", unit = "count" }, "cpu" } }
+  for i = 1, 9 do
+    local leaf = { name = "f" .. i % 3, module = "a.so", file = "/lib/a.so", line = i, kernel = i % 2 == 0 }
+    p:add({ leaf, "main" }, i, -i)
+  end
+  save("frame", "content_profile", string.char(CONTENT | 15) .. p:pack())
+  save("frame", "frame_profile", string.char(REPAIRED | 8) .. frames_of(p))
   local empty = a:pack()
-  local at = #empty - 8 - 5
+  local at = #empty - 8 - 6
   save("frame", "many_keys", string.char(CONTENT | 15) .. empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01"
     .. empty:sub(at + 1))
 end
