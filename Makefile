@@ -21,10 +21,11 @@ Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev libmd-dev \
-	libcapstone-dev
+	libcapstone-dev libmicrohttpd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
-	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
-	libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh
+	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
+	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
+	prometheus
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -38,7 +39,7 @@ DEB_PKGS := debhelper lintian debootstrap
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler elf frame pfm symtab zstd
+MODULES := cfi debuginfod disassembler elf frame http pfm symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
@@ -50,6 +51,8 @@ elf_FILES := $(addprefix symbol/,elf_program elf elf_note) base/err base/file_im
 elf_PKG := libelf
 frame_FILES := aggregate/frame aggregate/frame_stream base/err
 frame_PKG := libzstd libmd
+http_FILES := http/listener http/server base/err
+http_PKG := libmicrohttpd
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) \
@@ -350,7 +353,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
 # Libraries that only some programs need: pkg-config --static.
-PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -l:libstdc++.so.6 -ldl
+PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -l:libstdc++.so.6 -ldl -lmicrohttpd
 
 install: all ## install into $(DESTDIR)$(PREFIX), by default /usr/local
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
@@ -421,9 +424,9 @@ $(BUILD)/perfl $(BUILD)/host:
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN)
 
 # One file for machines without packages. It cannot load modules in C.
-# The tables of libcapstone would double its size.
-STATIC_O = $(filter-out %disassembler.o,$(CORE_O) $(MODULE_O)) $(BUILD)/src/perfl.o $(BIND_O) \
-	$(BUILD)/embed.o
+# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS.
+STATIC_O = $(filter-out %disassembler.o $(BUILD)/src/http/% %/lhttp.o,$(CORE_O) $(MODULE_O)) \
+	$(BUILD)/src/perfl.o $(BIND_O) $(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd) \
 	-lpfm -l:libstdc++.a -lm
 static: $(BUILD)/static/perfl ## build perfl as one static file with its scripts

@@ -155,6 +155,11 @@ M.groups = {
     { "--lines", into = "lines", yields = true,
       help = "keep also their source lines and inlined functions in the recording" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
+    { "--http", into = "http", metavar = "[ADDR:]PORT",
+      help = "serve the values meanwhile, /metrics for Prometheus, on this port of 127.0.0.1 or of ADDR, or on "
+        .. "unix:PATH" },
+    { "--http-host", into = "http_hosts", metavar = "NAME", many = true,
+      help = "answer requests for this name of the machine, too" },
     { "-q --quiet", into = "quiet", help = "print no summary line and no unread aggregators" },
     { "-v --verbose", into = "verbose", many = true,
       help = "print the events that are opened; -vv: also every system call" },
@@ -665,7 +670,7 @@ end
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
   { "readers", "--readers" }, { "clock", "--clock" }, { "switch_output", "--switch-output" },
-  { "no_names", "--no-names" }, { "lines", "--lines" },
+  { "no_names", "--no-names" }, { "lines", "--lines" }, { "http", "--http" },
 }
 
 local function check_input(opts, found)

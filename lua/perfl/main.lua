@@ -394,6 +394,14 @@ local function check_events(s)
     .. "try: event { \"*\", sample = print } in it"):format(text, escape(run.name)))
 end
 
+-- Listens for --http, and answers from the start of the session to its end.
+local function serve(s)
+  local http, why, is_invalid = require("perfl.http.server").open(run.opts.http, { hosts = run.opts.http_hosts })
+  if not http then leave(is_invalid and USAGE or FAILED, why) end
+  s:begin(function() http:attach(s) end)
+  s:done(function() http:close() end)
+end
+
 -- Called before the default session starts, whether perfl or the script starts it.
 local function before_start()
   parse_undeclared(true)
@@ -407,6 +415,7 @@ local function before_start()
   if run.opts.dry_run then
     leave(print_plan(s))
   end
+  if run.opts.http then serve(s) end
   local name = not (run.opts.record or run.opts.quiet) and session.event_without_callback(s)
   if name then
     s:begin(function()
