@@ -398,6 +398,8 @@ end
 local function serve(s)
   local http, why, is_invalid = require("perfl.http.server").open(run.opts.http, { hosts = run.opts.http_hosts })
   if not http then leave(is_invalid and USAGE or FAILED, why) end
+  http.script = run.name
+  require("perfl.http.metrics").add_routes(http)
   s:begin(function() http:attach(s) end)
   s:done(function() http:close() end)
 end

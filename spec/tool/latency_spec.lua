@@ -213,7 +213,7 @@ count 3
       h:add(-5, "f")
       h:add(3, "f")
       h:print "prom"]=] }).out
-    assert.truthy(text:find('_bucket{probe_func="f",le="-0.000000001"} 1\n', 1, true), text)
+    assert.truthy(text:find('_bucket{probe_func="f",le="-0.000001"} 1\n', 1, true), text)
     assert.truthy(text:find('_sum{probe_func="f"} -0.000002\n', 1, true), text)
   end)
 
@@ -265,9 +265,27 @@ perfev_sizes_of_all_bytes_sum{by_le="1!",a_b="x"} 28
 perfev_sizes_of_all_bytes_count{by_le="1!",a_b="x"} 2]], printed(sizes))
   end)
 
-  it("is for histograms", function()
-    local wrong = printed(perfev.count {})
-    assert.matches("print: prom is for perfev.hist, not perfev.count$", wrong)
+  it("is a counter, a gauge or a summary for values of other kinds", function()
+    local counts = perfev.count { by = "comm" }
+    local stats = perfev.stats { by = { "comm", "time" }, unit = "us", title = "x" }
+    counts:add(3, "sh")
+    stats:add(1500000, "sh", 1)
+    stats:add(500000, "sh", 2)
+    assert.equal([[
+# HELP perfev_count_by_comm_total perfev.count by comm
+# TYPE perfev_count_by_comm_total counter
+perfev_count_by_comm_total{comm="sh"} 3]], printed(counts))
+    assert.equal([[
+# HELP perfev_x_seconds x
+# TYPE perfev_x_seconds summary
+perfev_x_seconds_sum{comm="sh"} 2
+perfev_x_seconds_count{comm="sh"} 2
+# HELP perfev_x_seconds_min x
+# TYPE perfev_x_seconds_min gauge
+perfev_x_seconds_min{comm="sh"} 0.5
+# HELP perfev_x_seconds_max x
+# TYPE perfev_x_seconds_max gauge
+perfev_x_seconds_max{comm="sh"} 1.5]], printed(stats))
   end)
 
   it("has the keys beyond max_keys, and durations of more than 292 years", function()

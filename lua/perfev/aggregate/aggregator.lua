@@ -695,21 +695,13 @@ local function print_json(self, spec, cells, more)
   for _, remark in ipairs(self:remarks()) do line { remark = remark } end
 end
 
-local function print_prometheus(self, spec, cells)
-  if spec.kind ~= "hist" and spec.kind ~= "linear" then
-    error(("print: prom is for perfev.hist, not perfev.%s"):format(spec.word), 4)
+local function print_prometheus(self, spec)
+  local lines = {}
+  for text in require("perfev.aggregate.prometheus").pieces(spec, function() return self end) do
+    lines[#lines + 1] = text
   end
-  local rows = {}
-  for i, cell in ipairs(cells) do
-    rows[i] = { value = cell.value }
-    for k, name in ipairs(spec.by) do rows[i][k] = key_value(spec, name, cell[k]) end
-  end
-  local other = self:other()
-  if other then
-    rows[#rows + 1] = { value = other }
-    for k in ipairs(spec.by) do rows[#rows][k] = "(other)" end
-  end
-  for _, line in ipairs(require "perfev.aggregate.prometheus"(spec, rows, self:remarks())) do print(line) end
+  for _, remark in ipairs(self:remarks()) do lines[#lines + 1] = ("# %s\n"):format(remark) end
+  print((table.concat(lines):gsub("\n$", "")))
 end
 
 local forms = { text = print_text, csv = print_csv, json = print_json, prom = print_prometheus }

@@ -1,96 +1,153 @@
---- A histogram in Prometheus' text format 0.0.4, for a:print("prom").
--- `le` is inclusive and the upper bound of our buckets is not, so `le` is the largest value of a bucket. Durations are
--- in seconds, with all digits.
+--- Aggregators in Prometheus' text format 0.0.4: for a:print("prom"), and for /metrics of perfl --http.
+--
+-- C copies the cells to a table by label, and writes that (src/aggregate/exposition.h); this file chooses the names
+-- and types. Durations are in seconds, with all digits. A column of stacks or times is no label: the values of its
+-- keys are added up.
 
+local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 
-local ns_per = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
+local M = {}
 
--- An integer of ns as seconds: 1500000 -> "0.0015".
-local function seconds(ns)
-  local sign, size = ns < 0 and "-" or "", math.abs(ns)
-  return (("%s%d.%09d"):format(sign, size // 1000000000, size % 1000000000):gsub("%.?0+$", ""))
-end
+local CELLS, BYTES = 256, 16384 -- of one step
 
--- True if it is less than 292 years.
-local function fits(value, scale)
-  local most = math.maxinteger // scale
-  return -most < value and value < most
-end
-
--- The text of an integer in the unit of the histogram; nil if it does not fit.
-local function number(value, scale)
-  if not scale then return tostring(value) end
-  return fits(value, scale) and seconds(value * scale) or nil
-end
-
--- The largest value of a bucket, in ns if the unit is one of time: 4 us have 3999 ns at most.
-local function bound(high, scale)
-  if not scale then return tostring(high - 1) end
-  return fits(high, scale) and seconds(high * scale - 1) or nil
-end
+-- Units of time -> the decimal digits of a second.
+local digits_of = { ns = 9, us = 6, ms = 3, s = 0 }
 
 local function word(text) return (text:gsub("[^%w]+", "_"):gsub("^_+", ""):gsub("_+$", "")) end
 
-local function metric_name(spec)
+--- The part of a metric's name that says what is counted: of the title, or of the kind and the columns.
+-- @tparam table spec  of the aggregator
+function M.slug(spec)
   local name = word((spec.title or ""):lower())
-  local unit = ns_per[spec.unit] and "seconds" or word(spec.unit or "")
-  return "perfev_" .. (name ~= "" and name or "histogram") .. (unit ~= "" and "_" .. unit or "")
+  if name ~= "" then return name end
+  local parts = { spec.word or spec.kind }
+  for i, column in ipairs(spec.by) do parts[#parts + 1] = (i == 1 and "by_" or "") .. word(column:lower()) end
+  return table.concat(parts, "_")
+end
+
+-- The names of the metrics of an aggregator, without a suffix.
+local function base_name(slug, unit)
+  local name = "perfev_" .. slug
+  unit = digits_of[unit] and "seconds" or word((unit or ""):lower())
+  if unit == "b" then unit = "bytes" end
+  if unit == "" or unit == "count" or ("_" .. name):sub(-#unit - 1) == "_" .. unit then return name end
+  return name .. "_" .. unit
+end
+
+-- Names of labels that the format itself uses.
+local RESERVED = { le = true, quantile = true }
+
+local function is_label(column)
+  local name = column:gsub("^start%.", ""):gsub("^via%.", "")
+  return name ~= "time" and not name:find "^[uk]?stack$"
 end
 
 -- The names of the columns as labels: args.next_comm is next_comm, unless another column is, too. Prometheus drops
--- labels that begin with __: args.__probe_func is probe_func.
+-- labels that begin with __: args.__probe_func is probe_func. False: the column is no label.
 local function label_names(by)
-  local uses, labels = { le = 1 }, {}
+  local uses, labels = {}, {}
   for i, name in ipairs(by) do
-    labels[i] = name:gsub("^args%.", ""):gsub(":text$", ""):gsub("[^%w_]", "_"):gsub("^__+", ""):gsub("^%d", "_%0")
-    uses[labels[i]] = (uses[labels[i]] or 0) + 1
+    labels[i] = is_label(name)
+      and name:gsub("^args%.", ""):gsub(":text$", ""):gsub("[^%w_]", "_"):gsub("^__+", ""):gsub("^%d", "_%0")
+    if labels[i] then uses[labels[i]] = (uses[labels[i]] or 0) + 1 end
   end
   for i, name in ipairs(by) do
-    if uses[labels[i]] > 1 then labels[i] = "by_" .. name:gsub("[^%w_]", "_") end
+    if labels[i] and (uses[labels[i]] > 1 or RESERVED[labels[i]]) then
+      labels[i] = "by_" .. name:gsub("[^%w_]", "_")
+    end
   end
   return labels
 end
 
-local quoted = { ["\n"] = "\\n", ["\\"] = "\\\\", ['"'] = '\\"' }
-
--- The format escapes three characters; other control characters would reach a terminal.
-local function label_value(value)
-  return (tostring(value):gsub("[^\n\\\"]+", escape):gsub("[\n\\\"]", quoted))
-end
+-- Kind -> its metrics: suffix, type, samples.
+local COUNTER, GAUGE = "counter", "gauge"
+local families_of = {
+  count = { { "_total", COUNTER, "count" } },
+  top = { { "_total", COUNTER, "count" } },
+  sum = { { "_total", COUNTER, "sum" } },
+  avg = { { "", "summary", "totals" } },
+  min = { { "", GAUGE, "min" } },
+  max = { { "", GAUGE, "max" } },
+  stats = { { "", "summary", "totals" }, { "_min", GAUGE, "min" }, { "_max", GAUGE, "max" } },
+  hist = { { "", "histogram", "histogram" } },
+  linear = { { "", "histogram", "histogram" } },
+  quantile = { { "", "summary", "quantiles" } },
+}
+local falling_sum = { { "", GAUGE, "sum" } }
 
 -- Its own backslashes last: those of escape() are text.
 local function help_text(text) return (escape(text):gsub("\\", "\\\\")) end
 
-local function add_row(lines, name, labels, row, scale)
-  local pairs_of = {}
-  for i, label in ipairs(labels) do pairs_of[i] = ('%s="%s"'):format(label, label_value(row[i])) end
-  local own = table.concat(pairs_of, ",")
-  local count = 0
-  local function bucket(le)
-    lines[#lines + 1] = ('%s_bucket{%s%sle="%s"} %d'):format(name, own, own ~= "" and "," or "", le, count)
-  end
-  for _, one in ipairs(row.value.buckets) do
-    count = count + one.count
-    local le = one.high and bound(one.high, scale)
-    if le then bucket(le) end
-  end
-  bucket "+Inf"
-  own = own ~= "" and "{" .. own .. "}" or ""
-  local sum = number(row.value.sum, scale) or ("%.17g"):format(row.value.sum * (scale / 1e9))
-  lines[#lines + 1] = ("%s_sum%s %s"):format(name, own, sum)
-  lines[#lines + 1] = ("%s_count%s %d"):format(name, own, count)
+--- The lines above the samples of a metric.
+-- @tparam string name
+-- @tparam string kind   "counter", "gauge", …
+-- @tparam string help
+function M.head(name, kind, help)
+  return ("# HELP %s %s\n# TYPE %s %s\n"):format(name, help_text(help), name, kind)
 end
 
---- Returns the lines.
--- @tparam table spec  of the aggregator: `by`, `title`, `unit`
--- @tparam table rows  lists of the keys' texts, each with `value`
--- @tparam {string,...} remarks
-return function(spec, rows, remarks)
-  local name, labels, lines = metric_name(spec), label_names(spec.by), {}
-  lines[1] = ("# HELP %s %s"):format(name, help_text(spec.title or "a histogram of perfev"))
-  lines[2] = ("# TYPE %s histogram"):format(name)
-  for _, row in ipairs(rows) do add_row(lines, name, labels, row, ns_per[spec.unit]) end
-  for _, remark in ipairs(remarks) do lines[#lines + 1] = "# " .. remark end
-  return lines
+--- A sample with an integer or a float, and its labels.
+-- @tparam string name
+-- @tparam {string,...} labels  name, value, name, value …
+-- @tparam number value
+function M.sample(name, labels, value)
+  local text = math.type(value) == "float" and ("%.9g"):format(value) or tostring(value)
+  return ("%s%s %s\n"):format(name, core.label_text(table.unpack(labels)), text)
 end
+
+-- A step: adds cells to the exposition. True: all are added.
+local function take(self)
+  if not self.exposition then
+    self.source, self.from = self.get(), 0
+    self.exposition = core.exposition({ labels = label_names(self.spec.by), names = self.names,
+      digits = digits_of[self.spec.unit], max_series = self.max_series }, self.source)
+  end
+  local from = core.exposition_add(self.source, self.exposition, self.from, CELLS)
+  if from then
+    self.from = from
+  elseif from == false or self.get() ~= self.source then
+    self.exposition = nil -- the script emptied the aggregator: its values have moved
+  else
+    local can_fall = self.spec.kind == "sum" and self.exposition:has_negative()
+    self.families, self.from = can_fall and falling_sum or families_of[self.spec.kind], 0
+    return true
+  end
+end
+
+-- A step: returns text.
+local function write(self)
+  local suffix, kind, samples = table.unpack(self.families[self.family])
+  local name, head = self.name .. suffix, ""
+  if self.from == 0 then head = M.head(name, kind, self.help) end
+  local text
+  text, self.from = self.exposition:text(name, samples, self.from, BYTES)
+  if not self.from then self.family, self.from = self.family + 1, 0 end
+  return head .. text
+end
+
+--- Returns an iterator over the metrics of an aggregator as text, in steps that are short.
+-- @tparam table spec     of the aggregator
+-- @tparam function get   -> the aggregator; one with more values if the script has emptied it meanwhile
+-- @tparam[opt] table opts  `slug`, `max_series`: the others are one with the labels "(other)"
+-- @treturn function      -> text, "" if the step has written nothing; nil at the end
+function M.pieces(spec, get, opts)
+  local names = {}
+  for i, column in ipairs(spec.by) do names[i] = spec.names and spec.names[column] or false end
+  local slug = opts and opts.slug or M.slug(spec)
+  local self = {
+    spec = spec, get = get, names = names, name = base_name(slug, spec.unit), family = 1,
+    help = spec.title or ("perfev.%s%s"):format(spec.word or spec.kind,
+      #spec.by > 0 and " by " .. table.concat(spec.by, ", ") or ""),
+    max_series = opts and opts.max_series or 1 << 28,
+  }
+  return function()
+    if not self.families then
+      take(self)
+      return ""
+    end
+    return self.families[self.family] and write(self)
+  end
+end
+
+return M

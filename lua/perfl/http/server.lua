@@ -15,6 +15,7 @@ local escape = require "perfev.base.escape"
 local event_loop = require "perfev.live.event_loop"
 local message = require "perfl.message"
 local native_module = require "perfev.base.native_module"
+local perfl = require "perfl.core"
 
 local M = {}
 
@@ -106,20 +107,25 @@ local function protected(self, path, f, ...)
   if ok then return result end
   if not self.reported[path] then
     self.reported[path] = true
-    message.say(("http: %s failed (more of the same are not shown)\n%s"):format(escape(path), message.trimmed(message.shown(result))))
+    local text = message.trimmed(message.shown(result))
+    message.say(("http: %s failed (more of the same are not shown)\n%s"):format(escape(path), text))
   end
   return nil, true
+end
+
+-- The headers of a response as a list: name, value, name, value …
+local function header_list(response)
+  local by_name, list = { ["Content-Type"] = response.type or PLAIN }, {}
+  for name, value in pairs(common_headers) do by_name[name] = value end
+  for name, value in pairs(response.headers or {}) do by_name[name] = value end
+  for name, value in pairs(by_name) do table.move({ name, value }, 1, 2, #list + 1, list) end
+  return list
 end
 
 -- For perfev.http: request -> status, headers, body.
 local function handle(self, request)
   request.headers = lower_names(request.headers)
   local response = protected(self, request.path, respond, self, request) or failed(500, "failed\n")
-  local headers = { "Content-Type", response.type or PLAIN }
-  for name, value in pairs(common_headers) do
-    if not (response.headers and response.headers[name]) then table.move({ name, value }, 1, 2, #headers + 1, headers) end
-  end
-  for name, value in pairs(response.headers or {}) do table.move({ name, value }, 1, 2, #headers + 1, headers) end
   local body = response.body or ""
   if response.stream then
     body = true
@@ -132,7 +138,7 @@ local function handle(self, request)
       return piece
     end
   end
-  return response.status or 200, headers, body
+  return response.status or 200, header_list(response), body
 end
 
 -- ---- start and end ----
@@ -151,6 +157,9 @@ function M.open(where, opts)
       .. "try: --http 9464, --http '[::1]:9464' or --http unix:/run/perfl.sock"):format(escape(where)), true
   end
   local http, why, remedy = native_module("perfev.http", "libmicrohttpd")
+  if not http and perfl.static then
+    why, remedy = "this perfl is one static file, which cannot load it", "an installed perfl (doc/install.md)"
+  end
   if not http then return nil, ("--http: %s\ntry: %s"):format(why, remedy or "make deps, make") end
   local native, reason = http.listen(address)
   if not native then return nil, ("--http %s: %s"):format(escape(where), reason) end

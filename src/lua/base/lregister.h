@@ -20,6 +20,7 @@
 	PART(agg_values)  /* methods of aggregators; after agg */                                  \
 	PART(follower)    /* aggregator_follow() */                                                \
 	PART(agg_pack)    /* methods of aggregators, pack_sum(); after agg */                      \
+	PART(exposition)  /* exposition(), exposition_add(); after agg */                          \
 	PART(sink)        /* aggregator_fields */                                                  \
 	PART(span)        /* span(), span_clear(), span_counts() */                                \
 	PART(text_line)   /* line(), line_fields() */                                              \
