@@ -724,6 +724,9 @@ local function check_record(opts)
   if opts.switch_output and opts.record == "-" then
     return "--switch-output makes files, and --record is standard output\n  try: --record FILE"
   end
+  if opts.sim and opts.http then
+    return "--sim and --http at once\n  the simulated kernel has no clients\n  try: without --http"
+  end
   if opts.sim and opts.record then
     return "--sim and --record at once\n  the simulated kernel has no disk\n  try: without --record"
   end

@@ -72,8 +72,7 @@ int pev_http_listen(struct pev_http_listener *listener, const char *host, uint16
 	fd = listen_on(found);
 	freeaddrinfo(found);
 	if (fd < 0)
-		return pev_fail(err, fd, "cannot listen on %s port %u: %s", host, port,
-				strerror(-fd));
+		return pev_fail(err, fd, "%s port %u: %s", host, port, strerror(-fd));
 	listener->fd = fd;
 	listener->port = port_of(fd);
 	return 0;

@@ -152,12 +152,20 @@ int pev_http_header(struct pev_http_exchange *x, const char *name, const char *v
 	return MHD_add_response_header(x->response, name, value) == MHD_YES ? 0 : -EINVAL;
 }
 
+void pev_http_fail(struct pev_http_exchange *x)
+{
+	static const char text[] = "failed\n";
+
+	if (x->response)
+		MHD_destroy_response(x->response);
+	x->response = NULL;
+	pev_http_reply(x, 500, PEV_HTTP_WHOLE, text, sizeof(text) - 1);
+}
+
 static enum MHD_Result queue_answer(struct pev_http_exchange *x)
 {
 	enum MHD_Result queued = MHD_NO;
 
-	if (!x->response)
-		pev_http_reply(x, 500, PEV_HTTP_WHOLE, "failed\n", 7);
 	if (x->response) {
 		queued = MHD_queue_response(x->connection->mhd, x->status, x->response);
 		MHD_destroy_response(x->response);

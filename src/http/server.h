@@ -34,7 +34,7 @@ enum pev_http_body {
 
 struct pev_http_calls {
 	void *ctx;
-	/* Answers by pev_http_reply(); without it the answer is 500. */
+	/* Answers by pev_http_reply() or pev_http_fail(). */
 	void (*request)(void *ctx, struct pev_http_exchange *exchange);
 	/*
 	 * Sets the next piece, which stays valid until the next call for this exchange. Returns
@@ -79,6 +79,9 @@ int pev_http_reply(struct pev_http_exchange *exchange, unsigned status, enum pev
 		   const char *bytes, size_t len);
 /* Adds a header to the answer. -EINVAL: it has a line feed, for example. */
 int pev_http_header(struct pev_http_exchange *exchange, const char *name, const char *value);
+
+/* Answers with 500, in the place of an answer begun before. */
+void pev_http_fail(struct pev_http_exchange *exchange);
 
 /*
  * Sends bytes on the stream of this id. -ENOENT: it is over; -ENOBUFS: its reader is too slow, and

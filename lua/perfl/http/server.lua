@@ -143,6 +143,13 @@ end
 
 -- ---- start and end ----
 
+local E = core.errno
+local remedies = {
+  [E.EADDRINUSE] = "another port or path, or --http 0 for a free port", [E.EACCES] = "a port from 1024 on",
+  [E.EADDRNOTAVAIL] = "an address of this machine, or 0.0.0.0 for all",
+  [E.EINVAL] = "an address, as in --http 127.0.0.1:9464",
+}
+
 --- Listens; requests are answered once the server is attached to a session.
 -- @tparam string where         [ADDR:]PORT or unix:PATH
 -- @tparam[opt] table opts      `hosts`: further names in a request's Host
@@ -161,8 +168,11 @@ function M.open(where, opts)
     why, remedy = "this perfl is one static file, which cannot load it", "an installed perfl (doc/install.md)"
   end
   if not http then return nil, ("--http: %s\ntry: %s"):format(why, remedy or "make deps, make") end
-  local native, reason = http.listen(address)
-  if not native then return nil, ("--http %s: %s"):format(escape(where), reason) end
+  local native, reason, errno = http.listen(address)
+  if not native then
+    remedy = remedies[errno]
+    return nil, ("--http: %s%s"):format(escape(reason), remedy and "\ntry: " .. remedy or "")
+  end
   if address.port then address.port = native:port() end
   local self = setmetatable({
     native = native, address = address, routes = {}, reported = {},

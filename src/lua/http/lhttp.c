@@ -124,7 +124,8 @@ static void on_request(void *ctx, struct pev_http_exchange *exchange)
 {
 	const struct l_http *self = ctx;
 
-	call_protected(self->L, answer, exchange);
+	if (!call_protected(self->L, answer, exchange))
+		pev_http_fail(exchange);
 }
 
 /* ---- bodies in pieces ---- */
@@ -280,8 +281,10 @@ static int l_send(lua_State *L)
 	const int rc = pev_http_send(self->http, id, text, len);
 
 	lua_pushboolean(L, rc == 0);
+	if (rc == 0)
+		return 1;
 	lua_pushinteger(L, -rc);
-	return rc ? 2 : 1;
+	return 2;
 }
 
 /* server:finish(id): ends the stream */
