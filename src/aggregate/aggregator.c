@@ -98,6 +98,7 @@ static int add_value(struct pev_agg *agg, struct pev_cell *cell, int64_t value)
 	if (rc < 0)
 		return rc;
 	add_sum(cell, (uint64_t)value, value < 0 ? -1 : 0);
+	agg->signs |= value;
 	if (config->kind >= PEV_AGG_MIN)
 		widen_range(cell, value, value);
 	cell->n++;
@@ -160,6 +161,7 @@ void pev_agg_free(struct pev_agg *agg)
 	agg->other = (struct pev_cell){ 0 };
 	pev_budget_return(agg->budget, pev_agg_bytes(agg));
 	agg->bytes = agg->bucket_bytes = agg->unfit = 0;
+	agg->signs = 0;
 }
 
 void pev_agg_budget(struct pev_agg *agg, struct pev_budget *budget)
@@ -381,6 +383,8 @@ int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct p
 		return -ENOMEM;
 	if (is_new)
 		pev_cells_publish(agg, to);
+	if (agg->config.kind == PEV_AGG_SUM)
+		agg->signs |= cell->sum_high;
 	return add_cell(agg, to, cell);
 }
 
@@ -500,6 +504,7 @@ static void merge_cells(struct pev_agg_merge *merge)
 	struct pev_agg *agg = merge->agg;
 
 	agg->unfit += from->unfit + merge->unfit;
+	agg->signs |= from->signs;
 	if (agg->budget)
 		agg->budget->refused += merge->unfit;
 	for (uint32_t i = 0; i < from->nr; i++)

@@ -33,6 +33,7 @@ struct pev_agg {
 	uint64_t bytes;              /* allocated for cells and the table */
 	uint64_t bucket_bytes;       /* allocated for buckets */
 	struct pev_budget *budget;   /* borrowed: see pev_agg_budget(). NULL: no limit */
+	int64_t signs;               /* of PEV_AGG_SUM: negative if a value was */
 	uint64_t unfit;              /* values whose key or bucket did not fit into the budget */
 	struct pev_cell *near[1 << PEV_AGG_NEAR_BITS]; /* cells of integers, found before */
 };

@@ -24,7 +24,9 @@ local function slug(text)
   return (text:lower():gsub("[^a-z0-9]+", "_"):gsub("^_+", ""):gsub("_+$", ""))
 end
 
-local function name_of(facts)
+--- The name of an aggregator or profile, from its title or its kind and columns.
+-- @tparam table facts  `kind`, `columns`, `title`
+function M.name_of(facts)
   local name = slug(facts.title or "")
   if name ~= "" then return name end
   return facts.columns[1] and slug(facts.kind .. "_by_" .. table.concat(facts.columns, "_")) or facts.kind
@@ -39,7 +41,7 @@ function M.list()
     local source = made[i]
     if source ~= nil then
       local facts = facts_of[source]
-      local base, nr = name_of(facts), 1
+      local base, nr = M.name_of(facts), 1
       local name = base
       while taken[name] do
         nr = nr + 1
@@ -52,12 +54,12 @@ function M.list()
   return list
 end
 
---- Follows an entry of the list. The follower's methods:
+--- Follows an entry of the list; `only_total`: without delta(), which costs the least. The follower's methods:
 -- `f:delta()` returns a new aggregator or profile with all values since its last delta, or all so far, those included
 -- that the script has cleared. `f:total()` returns one with all values, which the script's clear() does not decrease:
 -- the source itself until it is cleared. It is for reading only.
-function M.follow(entry)
-  return facts_of[entry.source].follow(entry.source)
+function M.follow(entry, only_total)
+  return facts_of[entry.source].follow(entry.source, only_total)
 end
 
 return M

@@ -6,30 +6,24 @@
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
+local exported = require "perfev.aggregate.exported"
 
 local M = {}
 
 local CELLS, BYTES = 256, 16384 -- of one step
+local ALL = 1 << 32 -- cells of a `top`: they can move between two steps
 
--- Units of time -> the decimal digits of a second.
-local digits_of = { ns = 9, us = 6, ms = 3, s = 0 }
+--- Units of time -> the decimal digits of a second.
+M.digits_of = { ns = 9, us = 6, ms = 3, s = 0 }
 
 local function word(text) return (text:gsub("[^%w]+", "_"):gsub("^_+", ""):gsub("_+$", "")) end
 
---- The part of a metric's name that says what is counted: of the title, or of the kind and the columns.
--- @tparam table spec  of the aggregator
-function M.slug(spec)
-  local name = word((spec.title or ""):lower())
-  if name ~= "" then return name end
-  local parts = { spec.word or spec.kind }
-  for i, column in ipairs(spec.by) do parts[#parts + 1] = (i == 1 and "by_" or "") .. word(column:lower()) end
-  return table.concat(parts, "_")
-end
-
--- The names of the metrics of an aggregator, without a suffix.
-local function base_name(slug, unit)
-  local name = "perfev_" .. slug
-  unit = digits_of[unit] and "seconds" or word((unit or ""):lower())
+--- The name of a metric without a suffix: with its base unit.
+-- @tparam string name     as of perfev.aggregate.exported
+-- @tparam[opt] string unit  of the values
+function M.base_name(name, unit)
+  name = "perfev_" .. name
+  unit = M.digits_of[unit] and "seconds" or word((unit or ""):lower())
   if unit == "b" then unit = "bytes" end
   if unit == "" or unit == "count" or ("_" .. name):sub(-#unit - 1) == "_" .. unit then return name end
   return name .. "_" .. unit
@@ -101,9 +95,10 @@ local function take(self)
   if not self.exposition then
     self.source, self.from = self.get(), 0
     self.exposition = core.exposition({ labels = label_names(self.spec.by), names = self.names,
-      digits = digits_of[self.spec.unit], max_series = self.max_series }, self.source)
+      digits = M.digits_of[self.spec.unit], max_series = self.max_series }, self.source)
   end
-  local from = core.exposition_add(self.source, self.exposition, self.from, CELLS)
+  local from = core.exposition_add(self.source, self.exposition, self.from,
+    self.spec.kind == "top" and ALL or CELLS)
   if from then
     self.from = from
   elseif from == false or self.get() ~= self.source then
@@ -129,15 +124,16 @@ end
 --- Returns an iterator over the metrics of an aggregator as text, in steps that are short.
 -- @tparam table spec     of the aggregator
 -- @tparam function get   -> the aggregator; one with more values if the script has emptied it meanwhile
--- @tparam[opt] table opts  `slug`, `max_series`: the others are one with the labels "(other)"
+-- @tparam[opt] table opts  `name`, `max_series`: the others are one with the labels "(other)"
 -- @treturn function      -> text, "" if the step has written nothing; nil at the end
 function M.pieces(spec, get, opts)
   local names = {}
   for i, column in ipairs(spec.by) do names[i] = spec.names and spec.names[column] or false end
-  local slug = opts and opts.slug or M.slug(spec)
+  local kind = spec.word or spec.kind
+  local name = opts and opts.name or exported.name_of { kind = kind, columns = spec.by, title = spec.title }
   local self = {
-    spec = spec, get = get, names = names, name = base_name(slug, spec.unit), family = 1,
-    help = spec.title or ("perfev.%s%s"):format(spec.word or spec.kind,
+    spec = spec, get = get, names = names, name = M.base_name(name, spec.unit), family = 1,
+    help = spec.title or ("perfev.%s%s"):format(kind,
       #spec.by > 0 and " by " .. table.concat(spec.by, ", ") or ""),
     max_series = opts and opts.max_series or 1 << 28,
   }

@@ -61,6 +61,15 @@ function Follower:total()
   return self.profile
 end
 
+--- The sums over all stacks, a number for each value type, those included that the script has cleared. Looks up no
+-- names as long as the script has cleared nothing.
+-- @treturn {number,...}
+function Follower:sums()
+  local source, sums = self.profile.total_follower and self:total() or self.profile, {}
+  for i = 1, #source.values do sums[i] = source:total(i) end
+  return sums
+end
+
 --- The script clears the profile: its followers read what they keep. Raises without memory; then nothing was cleared.
 -- @treturn function  called when the profile is empty: the followers have seen nothing of it. Allocates nothing
 function M.prepare_clear(profile)

@@ -3,7 +3,7 @@
 -- Each aggregator has at most MAX_SERIES series; the keys that came later are one, "(other)", so that no counter falls.
 -- A profile has only its totals.
 
-local aggregator = require "perfev.aggregate.aggregator"
+local exported = require "perfev.aggregate.exported"
 local native = require "perfl.core"
 local perfev = require "perfev"
 local prometheus = require "perfev.aggregate.prometheus"
@@ -90,23 +90,81 @@ local function once(f, ...)
   end
 end
 
-local function entries_of()
-  local list = {}
-  for _, one in ipairs(aggregator.all()) do
-    local spec = one:spec()
-    list[#list + 1] = { name = prometheus.slug(spec), spec = spec, get = function() return one end }
+-- The totals of a profile: its stacks are no labels.
+local function profile_metrics(entry)
+  local texts = {}
+  for i, value in ipairs(entry.follower:sums()) do
+    local one = entry.source.values[i]
+    local name = prometheus.base_name(exported.name_of { title = entry.name .. " " .. one.name }, one.unit) .. "_total"
+    local digits = prometheus.digits_of[one.unit] or 0
+    texts[i] = metric(name, "counter", ("%s of %s."):format(one.name, entry.source.title or entry.name), {},
+      digits > 0 and value / 10 ^ digits or value)
+  end
+  return table.concat(texts)
+end
+
+-- The names of metrics that are taken; at first those of the run.
+local function own_names()
+  local names = {}
+  for name in ("build_info records lost_records late_records callback_errors cpu refused_connections keys "
+    .. "other_values uncounted_records refused_values"):gmatch "%S+" do
+    names[name] = true
+  end
+  return names
+end
+
+-- The names of the metrics that an entry has under this name, without units and endings.
+local function names_under(entry, name)
+  local names = { name }
+  if entry.kind == "stats" then names = { name, name .. "_min", name .. "_max" } end
+  if entry.kind == "profile" then
+    for i, value in ipairs(entry.source.values) do
+      names[i] = exported.name_of { title = name .. " " .. value.name }
+    end
+  end
+  return names
+end
+
+-- Gives the entry a name under which no metric is taken.
+local function claim_name(entry, taken)
+  local name, nr = entry.name, 1
+  local function is_free()
+    for _, one in ipairs(names_under(entry, name)) do
+      if taken[one] then return false end
+    end
+    return true
+  end
+  while not is_free() do
+    nr = nr + 1
+    name = ("%s_%d"):format(entry.name, nr)
+  end
+  for _, one in ipairs(names_under(entry, name)) do taken[one] = true end
+  entry.name = name
+end
+
+-- The entries of the export list, each with a follower from the start on.
+local function followed_entries()
+  local list, taken = exported.list(), own_names()
+  for _, entry in ipairs(list) do
+    claim_name(entry, taken)
+    entry.follower = exported.follow(entry, true)
+    function entry.get() return entry.follower:total() end
   end
   return list
 end
 
---- Adds the route.
+--- Adds the route. Called when the script has made its aggregators, and before records come.
 -- @tparam server server  from perfl.http.server
 function M.add_routes(server)
+  local entries, aggregators = followed_entries(), {}
+  for _, entry in ipairs(entries) do
+    if entry.kind ~= "profile" then aggregators[#aggregators + 1] = entry end
+  end
   server.routes["/metrics"] = function()
-    local entries = entries_of()
-    local sources = { once(run_metrics, server), once(aggregator_metrics, entries) }
+    local sources = { once(run_metrics, server), once(aggregator_metrics, aggregators) }
     for _, entry in ipairs(entries) do
-      sources[#sources + 1] = prometheus.pieces(entry.spec, entry.get, { slug = entry.name, max_series = MAX_SERIES })
+      sources[#sources + 1] = entry.kind == "profile" and once(profile_metrics, entry)
+        or prometheus.pieces(entry.source:spec(), entry.get, { name = entry.name, max_series = MAX_SERIES })
     end
     return { type = TYPE, next = chain(sources) }
   end

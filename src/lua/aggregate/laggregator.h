@@ -37,6 +37,7 @@ struct l_follower {
 	struct l_uncounted read; /* of the aggregator's counts, those before the last delta() */
 	struct l_uncounted missed; /* not read when clear() removed them */
 	bool keeps_cleared; /* clear() does not remove the unread values; not of a:delta() */
+	bool only_total; /* it has no delta() and keeps no unread values */
 };
 
 /*

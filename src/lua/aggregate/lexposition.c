@@ -166,6 +166,7 @@ static int l_exposition_add(lua_State *L)
 		lua_pushinteger(L, i);
 		return 1;
 	}
+	self->shown.signs |= agg->signs;
 	if (agg->config.kind != PEV_AGG_TOP && pev_agg_put_other(&self->shown, &agg->other) < 0)
 		luaL_error(L, "no memory for a series");
 	lua_pushnil(L);
@@ -334,16 +335,10 @@ static int l_exposition_gc(lua_State *L)
 	return 0;
 }
 
-/* e:has_negative(): whether a sum is below 0 */
+/* e:has_negative(): whether a value was below 0, so that its sum can fall */
 static int l_exposition_has_negative(lua_State *L)
 {
-	const struct l_exposition *self = check_exposition(L, 1);
-	bool found = self->shown.other.sum_high < 0;
-
-	luaL_argcheck(L, self->shown.config.kind == PEV_AGG_SUM, 1, "it has no sums");
-	for (uint32_t i = 0; i < self->shown.nr && !found; i++)
-		found = self->shown.cells[i]->sum_high < 0;
-	lua_pushboolean(L, found);
+	lua_pushboolean(L, check_exposition(L, 1)->shown.signs < 0);
 	return 1;
 }
 

@@ -57,6 +57,8 @@ static int begin_merges(struct l_agg *self, struct pev_agg_merge *merges, uint32
 	if (rc == 0 && self->total)
 		rc = pev_agg_merge_begin(&merges[(*nr)++], &self->total->all, &self->recent, NULL);
 	for (struct l_follower *at = self->followers; at && rc == 0; at = at->next) {
+		if (at->only_total)
+			continue;
 		if (!*mover && can_move(self, at))
 			*mover = at;
 		else
@@ -131,6 +133,28 @@ static void subtract_uncounted(struct l_uncounted *from, const struct l_uncounte
 
 /* ---- followers ---- */
 
+/* Pushes a follower that has read nothing and is not in the aggregator's list yet. */
+static struct l_follower *push_follower(lua_State *L, int idx)
+{
+	const struct l_agg *self = l_agg_check(L, idx);
+	struct l_follower *follower = lua_newuserdatauv(L, sizeof(*follower), 1);
+
+	memset(follower, 0, sizeof(*follower));
+	pev_agg_init(&follower->unread, &self->all.config, NULL);
+	luaL_setmetatable(L, TYPENAME);
+	pev_agg_budget(&follower->unread, self->all.budget);
+	lua_pushvalue(L, idx);
+	lua_setiuservalue(L, -2, 1);
+	return follower;
+}
+
+static void link_follower(struct l_agg *self, struct l_follower *follower)
+{
+	follower->agg = self;
+	follower->next = self->followers;
+	self->followers = follower;
+}
+
 struct l_follower *l_follower_push(lua_State *L, int idx, bool keeps_cleared)
 {
 	struct l_agg *self = l_agg_check(L, idx);
@@ -140,22 +164,14 @@ struct l_follower *l_follower_push(lua_State *L, int idx, bool keeps_cleared)
 
 	idx = lua_absindex(L, idx);
 	l_agg_check_passed(L, self);
-	follower = lua_newuserdatauv(L, sizeof(*follower), 1);
-	memset(follower, 0, sizeof(*follower));
+	follower = push_follower(L, idx);
 	follower->keeps_cleared = keeps_cleared;
 	all = keeps_cleared ? all : &self->all;
-	pev_agg_init(&follower->unread, &self->all.config, NULL);
-	luaL_setmetatable(L, TYPENAME);
-	pev_agg_budget(&follower->unread, self->all.budget);
-	lua_pushvalue(L, idx);
-	lua_setiuservalue(L, -2, 1);
 	if (pev_agg_merge(&follower->unread, all, &err) < 0)
 		luaL_error(L, "%s", err.text);
 	if (keeps_cleared)
 		follower->missed = self->removed;
-	follower->agg = self;
-	follower->next = self->followers;
-	self->followers = follower;
+	link_follower(self, follower);
 	self->is_followed = true;
 	return follower;
 }
@@ -191,7 +207,7 @@ void l_follower_clear(lua_State *L, struct l_agg *self)
 {
 	struct l_agg *total;
 
-	if (!self->is_followed)
+	if (!self->followers)
 		return;
 	if (has_keeper(self)) {
 		l_agg_check_passed(L, self);
@@ -203,6 +219,7 @@ void l_follower_clear(lua_State *L, struct l_agg *self)
 			pev_agg_replace(&total->all, &self->all);
 			pev_agg_init(&self->all, &total->all.config, NULL);
 			pev_agg_budget(&self->all, total->all.budget);
+			self->is_followed = true; /* total gets the recent values, too */
 		}
 		add_uncounted(&self->removed, &self->uncounted);
 	}
@@ -229,6 +246,7 @@ static int l_delta(lua_State *L)
 {
 	struct l_follower *follower = check_follower(L);
 
+	luaL_argcheck(L, !follower->only_total, 1, "it has no delta");
 	lua_settop(L, 1);
 	lua_getiuservalue(L, 1, 1);
 	l_follower_push_delta(L, follower, 2);
@@ -268,12 +286,24 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
-/* aggregator_follow(aggregator) -> follower */
+/*
+ * aggregator_follow(aggregator, only_total) -> follower. only_total: without delta(); it costs
+ * nothing until the first clear()
+ */
 static int l_follow(lua_State *L)
 {
-	l_agg_check(L, 1);
+	const bool only_total = lua_toboolean(L, 2);
+	struct l_agg *self = l_agg_check(L, 1);
+	struct l_follower *follower;
+
 	lua_settop(L, 1);
-	l_follower_push(L, 1, true);
+	if (!only_total) {
+		l_follower_push(L, 1, true);
+		return 1;
+	}
+	follower = push_follower(L, 1);
+	follower->keeps_cleared = follower->only_total = true;
+	link_follower(self, follower);
 	return 1;
 }
 
