@@ -29,7 +29,7 @@ local function run_metrics(server)
   return table.concat {
     metric("perfev_build_info", "gauge", "Version of perfl, and its script.",
       { "version", perfev._VERSION:match "%S+$", "script", server.script }, 1),
-    metric("perfev_records_total", "counter", "Records read.", {}, totals.records),
+    metric("perfev_records_total", "counter", "Records delivered.", {}, totals.delivered),
     metric("perfev_lost_records_total", "counter", "Records that the kernel could not write.", {}, totals.lost),
     metric("perfev_late_records_total", "counter", "Records older than one that was delivered.", {}, totals.late),
     metric("perfev_callback_errors_total", "counter", "Errors in the script's callbacks.", {},
