@@ -12,20 +12,25 @@ local http = {}
 local Served = {}
 Served.__index = Served
 
+local nr = 0
+
 --- Starts perfl on a script, and returns when it serves.
--- @tparam string dir       for files
+-- @tparam string dir       for files; those of each server are in a directory of its own below it, served.dir
 -- @tparam {string,...} words  of perfl, besides --http
 -- @tparam string script    Lua text
 -- @tparam[opt] string address  of --http, default "0"
--- @tparam[opt] string command  default: waits for finish()
+-- @tparam[opt] string command  default: waits for finish(), which writes to the pipe HOLD
 function http.serve(dir, words, script, address, command)
+  nr = nr + 1
+  dir = ("%s/served-%d"):format(dir, nr)
   local self = setmetatable({ dir = dir, hold = dir .. "/hold" }, Served)
-  assert(os.execute(("rm -f %s && mkfifo %s"):format(self.hold, self.hold)))
+  assert(os.execute(("mkdir %s && mkfifo %s"):format(dir, self.hold)))
   self.holder = assert(io.open(self.hold, "r+"))
+  command = (command or "sh -c 'read x < HOLD'"):gsub("HOLD", self.hold)
   local path = run.write_file(dir .. "/script.lua", script)
   local line = ("exec timeout -k 5 300 %s --http %s %s %s -- %s 2>&1 >%s/out"):format(run.quote(run.perfl),
     run.quote(address or "0"), table.concat(words, " "), path,
-    command or ("sh -c 'read x < %s'"):format(self.hold), dir)
+    command, dir)
   self.messages = assert(io.popen(line))
   self.line = self.messages:read "l" or ""
   while self.line ~= "" and not self.line:find "serving " do -- a sanitizer may warn first
