@@ -116,7 +116,8 @@ static void begin_sample(const struct series *series, const char *suffix, const 
 	put(series->text, suffix);
 	if (series->len || label)
 		pev_text_char(series->text, '{');
-	pev_text_put(series->text, series->labels, series->len);
+	if (series->len)
+		pev_text_put(series->text, series->labels, series->len);
 	if (series->len && label)
 		pev_text_char(series->text, ',');
 	if (label) {
