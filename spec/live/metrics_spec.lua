@@ -9,10 +9,6 @@ local SECONDS = tonumber(os.getenv "METRICS_SECONDS" or 4)
 local INTERVAL = 2 -- of scrapes, in seconds
 local TRIES = 600
 
-local it = require "spec.support.skip"(it, function()
-  if not run.have "prometheus" then pending "prometheus is not installed (try: make deps)" end
-end)
-
 local dir
 
 setup(function() dir = run.tempdir() end)
@@ -58,7 +54,7 @@ end
 function Prometheus:query(text)
   local escaped = text:gsub("[^%w_.]", function(c) return ("%%%02X"):format(c:byte()) end)
   local status, _, body = http.get(self, "/api/v1/query?query=" .. escaped)
-  if status ~= 200 then return {} end
+  if status ~= 200 then return {}, body end
   local list = {}
   for i, one in ipairs(json.decode(body).data.result) do
     list[i] = { metric = one.metric, value = tonumber(one.value[2]) }
@@ -77,6 +73,9 @@ function Prometheus:await(text, least)
 end
 
 describe("a real Prometheus", function()
+  local it = require "spec.support.skip"(it, function()
+    if not run.have "prometheus" then pending "prometheus is not installed (try: make deps)" end
+  end)
   local served, prometheus
 
   local function start()
@@ -112,6 +111,29 @@ describe("a real Prometheus", function()
       local mine = prometheus:query(('perfev_sketch_seconds{quantile="%s"}'):format(q))[1].value * 1e9
       local theirs = prometheus:query(("histogram_quantile(%s, perfev_took_seconds_bucket)"):format(q))[1].value * 1e9
       assert.is_true(math.abs(bucket(mine) - bucket(theirs)) <= 1, ("%s: %g and %g ns"):format(q, mine, theirs))
+    end
+  end)
+
+  it("understands the queries of the Grafana dashboard, on metrics that exist", function()
+    local dashboard = json.decode(run.slurp "doc/perfev-dashboard.json")
+    local values = { ["$instance"] = ".*", ["$counter"] = "perfev_labels_total", ["$top"] = "10",
+                     ["$histogram"] = "perfev_took_seconds_bucket", ["$__rate_interval"] = "1m" }
+    local _, _, text = http.get(served, "/metrics")
+    local seen = 0
+    for _, panel in ipairs(dashboard.panels) do
+      for _, target in ipairs(panel.targets) do
+        local query = target.expr:gsub("%$[%a_]+", values)
+        local answer, why = prometheus:query(query)
+        assert.is_nil(why, query)
+        assert.is_true(#answer > 0 or query:find "rate%(" ~= nil or query:find "increase%(" ~= nil, query)
+        for name in query:gmatch "perfev_[%w_]+" do assert.truthy(text:find("\n" .. name, 1, true), name) end
+        seen = seen + 1
+      end
+    end
+    assert.equal(16, seen)
+    for _, variable in ipairs(dashboard.templating.list) do
+      local metric = (variable.definition or ""):match "label_values%((.*), [%a_]+%)$"
+      if metric then assert.is_true(#prometheus:query((metric:gsub("%$[%a_]+", values))) > 0, metric) end
     end
   end)
 
@@ -156,5 +178,30 @@ describe("a real Prometheus", function()
     print(messages)
     if lost_alone > 0 then pending(("%d records are lost without a scrape"):format(lost_alone)) end
     assert.equal(0, lost_in(messages))
+  end)
+end)
+
+describe("the unit perfl-http.service", function()
+  local unit = run.slurp "doc/perfl-http.service"
+  local function value(key) return unit:match("\n" .. key .. "=([^\n]*)") end
+
+  it("gives perfl the rights that its script needs, and no others", function()
+    if not run.root then pending "setting capabilities needs root" end
+    assert.equal(value "CapabilityBoundingSet", value "AmbientCapabilities")
+    local words = { "-all" }
+    for name in value "AmbientCapabilities":gmatch "CAP_(%S+)" do words[#words + 1] = "+" .. name:lower() end
+    local caps = table.concat(words, ",")
+    local arguments = value "ExecStart":match "^/usr/local/bin/perfl (.*)$":gsub("127.0.0.1:9464", "0")
+    local r = run(("setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups --inh-caps=%s --ambient-caps=%s "
+      .. "--bounding-set=%s --no-new-privs -- %s %s -d 100ms"):format(caps, caps, caps, run.perfl, arguments))
+    assert.equal(0, r.code, r.err)
+    assert.matches("^perfl: serving http://127%.0%.0%.1:%d+/\n$", r.err)
+  end)
+
+  it("is valid for systemd", function()
+    if not run.have "systemd-analyze" then pending "systemd is not installed" end
+    local path = run.write_file(dir .. "/perfl-http.service", (unit:gsub("/usr/local/bin/perfl", run.perfl)))
+    local r = run { "systemd-analyze", "verify", "--man=no", path }
+    assert.same({ 0, "", "" }, { r.code, r.out, r.err })
   end)
 end)

@@ -1,5 +1,5 @@
 /*
- * lexposition.c - the userdata perfev.exposition: an aggregator's values by label, which are then
+ * lexposition.c - the userdata perfev.core.exposition: an aggregator's values by label, which are then
  * written as samples of Prometheus' text format (aggregate/exposition.h). Both are done in steps.
  *
  * lua/perfev/aggregate/prometheus.lua chooses names and types.
@@ -13,7 +13,7 @@
 #include "lua/base/lregister.h"
 #include "lua/base/lset.h"
 
-#define TYPENAME "perfev.exposition"
+#define TYPENAME "perfev.core.exposition"
 
 struct l_exposition {
 	struct pev_agg shown;     /* by the text of the labels */
