@@ -21,7 +21,7 @@ Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev libmd-dev \
-	libcapstone-dev libmicrohttpd-dev
+	libcapstone-dev libmicrohttpd-dev libseccomp-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
@@ -39,7 +39,7 @@ DEB_PKGS := debhelper lintian debootstrap
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler elf frame http pfm symtab zstd
+MODULES := cfi debuginfod disassembler elf frame http pfm seccomp symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
@@ -55,6 +55,8 @@ http_FILES := http/listener http/server base/err
 http_PKG := libmicrohttpd
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
+seccomp_FILES := sandbox/seccomp_filter base/err
+seccomp_PKG := libseccomp
 symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) \
 	$(addprefix dwarf/,debug_info die source_line line_address location variable) \
 	base/err base/file_image
@@ -353,7 +355,8 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
 # Libraries that only some programs need: pkg-config --static.
-PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -l:libstdc++.so.6 -ldl -lmicrohttpd
+PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -l:libstdc++.so.6 -ldl -lmicrohttpd \
+	-lseccomp
 
 install: all ## install into $(DESTDIR)$(PREFIX), by default /usr/local
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
@@ -424,9 +427,11 @@ $(BUILD)/perfl $(BUILD)/host:
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN)
 
 # One file for machines without packages. It cannot load modules in C.
-# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS.
-STATIC_O = $(filter-out %disassembler.o $(BUILD)/src/http/% %/lhttp.o,$(CORE_O) $(MODULE_O)) \
-	$(BUILD)/src/perfl.o $(BIND_O) $(BUILD)/embed.o
+# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS; Debian has no
+# static libseccomp.
+NOT_STATIC = %disassembler.o $(BUILD)/src/http/% %/lhttp.o %/lseccomp.o %seccomp_filter.o
+STATIC_O = $(filter-out $(NOT_STATIC),$(CORE_O) $(MODULE_O)) $(BUILD)/src/perfl.o $(BIND_O) \
+	$(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd) \
 	-lpfm -l:libstdc++.a -lm
 static: $(BUILD)/static/perfl ## build perfl as one static file with its scripts

@@ -3,15 +3,15 @@
 local run = require "spec.support.run"
 
 -- Folders from the bottom up. A file includes or requires files of its own folder and of folders before it.
-local c_folders = { "base", "http", "aggregate", "tracepoint", "record", "task", "event", "dwarf", "symbol", "profile",
-  "perfdata", "live", "engine" }
-local binding_folders = { "base", "event", "hooks", "symbol", "record", "aggregate", "profile", "perfdata", "engine",
-  "http" }
+local c_folders = { "base", "sandbox", "http", "aggregate", "tracepoint", "record", "task", "event", "dwarf", "symbol",
+  "profile", "perfdata", "live", "engine" }
+local binding_folders = { "base", "event", "hooks", "sandbox", "symbol", "record", "aggregate", "profile", "perfdata",
+  "engine", "http" }
 local lua_folders = {
   "perfev/option_tables", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",
   "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
   "perfev/profile/html", "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
-  "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/rewrite", "perfl/verb",
+  "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/rewrite", "perfl/verb",
   "perfl/completion", "perfl/http", "perfl/http/page", "the program",
 }
 local FILES_MAX = 15 -- in a folder; a .c and its .h count as one

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/landlock.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -118,6 +119,61 @@ int pev_rights_keep(uint64_t capabilities)
 	rights.dropped |= rights.held & ~rest;
 	rights.held = rest;
 	return 0;
+}
+
+int pev_rights_drop(void *ctx)
+{
+	int rc = set_sets(0, 0);
+
+	(void)ctx;
+	if (rc == 0) {
+		rights.dropped |= rights.held;
+		rights.held = 0;
+	}
+	return rc;
+}
+
+int pev_rights_no_new_privs(void *ctx)
+{
+	(void)ctx;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static int check_errno(long rc)
+{
+	return rc < 0 ? -errno : (int)rc;
+}
+
+int pev_rights_landlock_abi(void *ctx)
+{
+	(void)ctx;
+	return check_errno(syscall(SYS_landlock_create_ruleset, NULL, 0,
+				   LANDLOCK_CREATE_RULESET_VERSION));
+}
+
+/* struct landlock_ruleset_attr of Linux 6.12. An older kernel accepts zeros behind its own. */
+int pev_rights_landlock_ruleset(void *ctx, uint64_t files, uint64_t network, uint64_t scopes)
+{
+	const uint64_t attr[] = { files, network, scopes };
+
+	(void)ctx;
+	return check_errno(syscall(SYS_landlock_create_ruleset, attr, sizeof(attr), 0));
+}
+
+int pev_rights_landlock_allow(void *ctx, int ruleset, int fd, uint64_t accesses)
+{
+	const struct landlock_path_beneath_attr rule = { .allowed_access = accesses,
+							 .parent_fd = fd };
+
+	(void)ctx;
+	return check_errno(syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH,
+				   &rule, 0));
+}
+
+int pev_rights_landlock_restrict(void *ctx, int ruleset)
+{
+	(void)ctx;
+	return check_errno(syscall(SYS_landlock_restrict_self, ruleset, 0));
 }
 
 uint64_t pev_rights_held(void)

@@ -51,6 +51,18 @@ void pev_rights_lower(void);
 /* Drops all held capabilities except these, permanently. Returns 0 or -errno. */
 int pev_rights_keep(uint64_t capabilities);
 
+/*
+ * Calls of struct pev_sys that give up rights; ctx is not used. drop() drops all capabilities of
+ * the calling thread, also those of root. Landlock's calls act on the calling thread and on
+ * those that it starts; capget(2) and landlock(7) describe them. Each returns >= 0 or -errno.
+ */
+int pev_rights_drop(void *ctx);
+int pev_rights_no_new_privs(void *ctx);
+int pev_rights_landlock_abi(void *ctx);
+int pev_rights_landlock_ruleset(void *ctx, uint64_t files, uint64_t network, uint64_t scopes);
+int pev_rights_landlock_allow(void *ctx, int ruleset, int fd, uint64_t accesses);
+int pev_rights_landlock_restrict(void *ctx, int ruleset);
+
 /* The set that pev_rights_raise() can raise now; the set that pev_rights_keep() dropped. */
 uint64_t pev_rights_held(void);
 uint64_t pev_rights_dropped(void);

@@ -751,10 +751,20 @@ static int linux_rdtsc(void *ctx, uint64_t *cycles)
 	return pev_rdtsc(cycles);
 }
 
+/* rights.c has those that give up rights. */
+#define linux_drop_rights pev_rights_drop
+#define linux_no_new_privs pev_rights_no_new_privs
+#define linux_landlock_abi pev_rights_landlock_abi
+#define linux_landlock_ruleset pev_rights_landlock_ruleset
+#define linux_landlock_allow pev_rights_landlock_allow
+#define linux_landlock_restrict pev_rights_landlock_restrict
+
 const struct pev_sys pev_sys_linux = {
 #define CALL(type, name, answer, returns, text, ...) .name = linux_##name,
 #include "base/sys_calls.h"
 };
+
+const struct pev_sys *pev_sys_real = &pev_sys_linux;
 
 unsigned pev_sys_this_process = 1;
 

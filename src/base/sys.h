@@ -42,6 +42,12 @@ struct pev_sys {
 
 extern const struct pev_sys pev_sys_linux;
 
+/*
+ * The table that hooks stand in front of: pev_sys_linux, or a guard that refuses some calls
+ * (sandbox/guard.h). One for the process; set before any object is opened.
+ */
+extern const struct pev_sys *pev_sys_real;
+
 /* Returns the number of online CPUs and sets *cpus to their sorted list; the caller frees it. */
 int pev_sys_cpus(const struct pev_sys *sys, int **cpus);
 /* The same for the threads of a process; -ESRCH if the process does not exist. */

@@ -239,6 +239,25 @@
 	     "drops for good all capabilities that the caller lacks, except this set: bit n for "
 	     "capability n",
 	     1, (set, keep))
+	CALL(int, drop_rights, number, "",
+	     "drops for good all capabilities of this process",
+	     0)
+	CALL(int, no_new_privs, number, "",
+	     "no program that this process executes gets more rights from its file",
+	     0)
+	CALL(int, landlock_abi, number, "version",
+	     "returns the version of the kernel's Landlock",
+	     0)
+	CALL(int, landlock_ruleset, number, "descriptor",
+	     "makes a Landlock ruleset that handles these accesses to files, to the network, and "
+	     "these scopes",
+	     3, (set, files), (set, network), (set, scopes))
+	CALL(int, landlock_allow, number, "",
+	     "allows these accesses to an open file or below an open directory",
+	     3, (int, ruleset), (int, fd), (set, accesses))
+	CALL(int, landlock_restrict, number, "",
+	     "confines this thread by the ruleset, and threads that it starts",
+	     1, (int, ruleset))
 	CALL(int, pagesize, page_size, "bytes",
 	     "returns the size of a page",
 	     0)

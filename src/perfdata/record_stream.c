@@ -787,7 +787,7 @@ bool pev_reader_start_thread(struct pev_reader *reader)
 	if (reader->pipeline)
 		return true;
 	/* A hook may be a function of Lua, and a pipe makes the thread wait. */
-	if (input->sys != &pev_sys_linux || !input->seekable || reader->facts.pipe)
+	if (input->sys != pev_sys_real || !input->seekable || reader->facts.pipe)
 		return false;
 	reader->thread_batches = calloc(PEV_PIPELINE_SLOTS, sizeof(*reader->thread_batches));
 	if (reader->thread_batches)

@@ -532,8 +532,8 @@ static int put_marks(struct pev_writer *writer, int nr)
 	return rc;
 }
 
-/* Gives the file its name: with the first record of the kernel, or at the end. */
-static int publish(struct pev_writer *writer)
+/* With the first record of the kernel, or at the end. */
+int pev_writer_publish(struct pev_writer *writer)
 {
 	struct pev_err err;
 	int rc = pev_output_file_publish(&writer->file, &err);
@@ -549,7 +549,7 @@ int pev_writer_round(struct pev_writer *writer, struct iovec *pieces, int nr, in
 	if (rc < 0 || (!nr && !writer->has_unmarked))
 		return rc;
 	if (!writer->config.whole)
-		rc = publish(writer);
+		rc = pev_writer_publish(writer);
 	if (nr && rc == 0)
 		rc = put_pieces(writer, pieces, nr);
 	if (rc < 0)
@@ -675,7 +675,7 @@ int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_er
 	int closed;
 
 	if (rc == 0 && !writer->config.whole)
-		rc = publish(writer);
+		rc = pev_writer_publish(writer);
 	if (rc == 0)
 		rc = put_end(writer);
 	if (rc == 0 && !writer->file.stream)
@@ -685,7 +685,7 @@ int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_er
 		rc = pev_fail(&writer->failed, closed, "cannot close %s",
 			      pev_output_file_name(&writer->file));
 	if (rc == 0)
-		rc = publish(writer);
+		rc = pev_writer_publish(writer);
 	if (!writer->file.stream && name && writer->begun && writer->failed.code == 0)
 		rc = pev_output_file_rename(&writer->file, writer->file.path, name,
 					    &writer->failed);

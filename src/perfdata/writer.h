@@ -98,6 +98,12 @@ int pev_writer_append(struct pev_writer *writer, const void *record, size_t len)
  */
 int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_err *err);
 
+/*
+ * Gives the file its name now, for a caller that cannot rename files later. Returns 0 or -errno,
+ * which also stops the writing.
+ */
+int pev_writer_publish(struct pev_writer *writer);
+
 /* Removes an earlier part of the recording. */
 int pev_writer_remove(struct pev_writer *writer, const char *name, struct pev_err *err);
 

@@ -5,6 +5,8 @@ local shortage = require "perfev.base.memory_shortage"
 
 local M = {}
 
+local LONG = 10 -- times the limit of CPU time: reports are printed here (perfl --sandbox)
+
 --- Counts the error of a callback and reports its first one. Returns true if the run must stop. `object`: the
 -- traceback of a raised string, or the raised object.
 function M.report_error(session, object, what, key)
@@ -31,7 +33,9 @@ end
 function M.call(session, what, f, ...)
   local outer = session.in_callback
   session.in_callback = true
+  local limit = core.limit_enter(LONG)
   local ok, result = core.protect(f, ...)
+  core.limit_leave(limit)
   session.in_callback = outer
   if ok then
     if result == false then session:stop() end

@@ -486,6 +486,13 @@ function calls.prctl(k, option)
 end
 
 function calls.capset() return 0 end
+
+-- perfl --sandbox confines the process that runs, also beside a simulated kernel.
+for _, name in ipairs { "drop_rights", "no_new_privs", "landlock_abi", "landlock_ruleset", "landlock_allow",
+  "landlock_restrict" } do
+  calls[name] = function(_, ...) return core.hooks.real[name](...) end
+end
+
 function calls.getpid(k) return k.pid end
 function calls.raise_nofile(k) return k.max_files end
 function calls.pagesize() return PAGE end

@@ -158,7 +158,7 @@ end
 
 local function kallsyms(self)
   if self.kernel == nil then
-    self.kernel = (self.recording and recorded_kernel or running_kernel)(self) or false
+    self.kernel = core.unlimited(self.recording and recorded_kernel or running_kernel, self) or false
   end
   return self.kernel
 end
@@ -315,7 +315,7 @@ local function find_file(self, raw)
   local of_process, kept = self.recording and key or ("%s\0%d"):format(key, raw.pid), self.kept[key]
   file = not kept and self.files[of_process]
   if not file then
-    file = load(self, raw, id, kept)
+    file = core.unlimited(load, self, raw, id, kept)
     self.files[(file.symbols or kept) and key or of_process] = file
     if file.bytes then count_read(self, file, key) end
   end

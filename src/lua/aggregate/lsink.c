@@ -14,6 +14,7 @@
 #include "lua/aggregate/lspan.h"
 #include "lua/symbol/lstack_table.h"
 #include "lua/aggregate/lcondition.h"
+#include "lua/base/llimit.h"
 #include "lua/base/lregister.h"
 
 #define COUNTED_MAX 64 /* numbers counted at once */
@@ -439,7 +440,7 @@ static bool call_function(struct l_span *span, const struct l_current *current,
 			  struct pev_key_part *fields, int64_t *value)
 {
 	lua_State *L = current->L;
-	int is_integer = 0;
+	int is_integer = 0, before, rc;
 
 	if (!lua_checkstack(L, 4)) {
 		span->failed++;
@@ -449,7 +450,10 @@ static bool call_function(struct l_span *span, const struct l_current *current,
 	lua_pushlightuserdata(L, fields);
 	lua_pushinteger(L, span->nr_values);
 	lua_rawgetp(L, current->context, span);
-	if (lua_pcall(L, 3, 1, 0) == LUA_OK) {
+	before = l_limit_enter(L_LIMIT_CALLBACK);
+	rc = lua_pcall(L, 3, 1, 0);
+	l_limit_leave(before);
+	if (rc == LUA_OK) {
 		if (lua_type(L, -1) == LUA_TNUMBER) /* not a string of digits */
 			*value = (int64_t)lua_tointegerx(L, -1, &is_integer);
 		span->valueless += !is_integer && !lua_isnil(L, -1);

@@ -61,6 +61,54 @@ static void *allocate(void *ud, void *p, size_t old, size_t size)
 	return p || !size ? room.others(ud, p, old, size) : place_block(ud, size);
 }
 
+static struct {
+	lua_Alloc others;
+	void *ud;
+	size_t used, most; /* bytes */
+	size_t refused;    /* size of a block: Lua may collect garbage and try again at once */
+	bool has_refused;  /* it did not, or in vain */
+} limited;
+
+/* lua_Alloc; freeing and shrinking never fail */
+static void *allocate_limited(void *ud, void *p, size_t old, size_t size)
+{
+	size_t before = p ? old : 0; /* without p, old is a type */
+	void *block;
+
+	(void)ud;
+	if (limited.most && size > before &&
+	    size - before > limited.most - (limited.used < limited.most ? limited.used :
+					    limited.most)) {
+		limited.has_refused = limited.has_refused || limited.refused;
+		limited.refused = size;
+		return NULL;
+	}
+	block = limited.others(limited.ud, p, old, size);
+	if (block || !size) {
+		limited.used += size - before;
+		if (size > before && limited.refused) {
+			limited.has_refused = limited.has_refused || size != limited.refused;
+			limited.refused = 0;
+		}
+	}
+	return block;
+}
+
+void l_allocator_limit(lua_State *L, size_t bytes)
+{
+	limited.most = bytes;
+	if (limited.others)
+		return;
+	limited.used = (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(L, LUA_GCCOUNTB);
+	limited.others = lua_getallocf(L, &limited.ud);
+	lua_setallocf(L, allocate_limited, NULL);
+}
+
+bool l_allocator_has_refused(void)
+{
+	return limited.has_refused || limited.refused;
+}
+
 void l_allocator_use_room(lua_State *L)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;

@@ -10,6 +10,8 @@
 #define L_PARTS(PART)                                                                              \
 	PART(error)       /* errno, strerror, nearest, protect, take_traceback */                  \
 	PART(system)      /* slurp, list, clock, pid, ..., and the table signals */                \
+	PART(limit)       /* limit_time(), limit_memory(), unlimited(), ... */                     \
+	PART(confine)     /* guard_start(), landlock(), ... */                                     \
 	PART(block)                                                                                \
 	PART(attr)        /* attr_new(fields), attr_parse(bytes, order), attr_fields() */          \
 	PART(hooks)                                                                                \

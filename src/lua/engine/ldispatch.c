@@ -352,7 +352,7 @@ static int l_report_error(lua_State *L)
 static int call_error_handler(struct l_dispatch *d, uint32_t slot, uint32_t type)
 {
 	lua_State *L = d->L;
-	int rc, stop;
+	int rc, stop, before;
 
 	d->raised++;
 	lua_pushcfunction(L, l_report_error);
@@ -360,7 +360,9 @@ static int call_error_handler(struct l_dispatch *d, uint32_t slot, uint32_t type
 	lua_pushvalue(L, -3);
 	lua_pushlightuserdata(L, (void *)(uintptr_t)pev_layouts[type].callback);
 	lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 1);
+	before = l_limit_enter(L_LIMIT_CALLBACK);
 	rc = lua_pcall(L, 4, 1, 0);
+	l_limit_leave(before);
 	stop = rc == LUA_OK ? lua_toboolean(L, -1) : rc == LUA_ERRMEM;
 	/* The handler was not called: dispatch raises the error when the core is done. */
 	if (rc == LUA_ERRMEM)

@@ -19,6 +19,7 @@
 #include "lua/record/lfield.h"
 #include "lua/aggregate/levent_condition.h"
 #include "lua/aggregate/lsink.h"
+#include "lua/base/llimit.h"
 #include "lua/record/lrecord.h"
 
 #define L_DISPATCH_VIEWS 8 /* used in turn to detect a view kept from the last callback */
@@ -204,7 +205,9 @@ static inline bool l_dispatch_call_function(lua_State *L, struct l_dispatch *d, 
 {
 	bool stop;
 
+	l_limit_enter(L_LIMIT_CALLBACK);
 	lua_call(L, nargs, LUA_MULTRET);
+	l_limit_scale = 0;
 	/* The callback may have used the session from a coroutine. */
 	d->L = L;
 	d->now++;

@@ -544,6 +544,7 @@ static void call_callbacks_protected(lua_State *L, struct l_delivery *delivery)
 		lua_pushlightuserdata(L, delivery);
 		rc = lua_pcall(L, top + 1, 0, self->d.first);
 		self->d.L = L;
+		l_limit_scale = 0; /* a callback that raised did not */
 		if (rc == LUA_OK)
 			break;
 		delivery->rc = 0;
@@ -579,6 +580,7 @@ static int l_session_dispatch(lua_State *L)
 		.most = max ? (uint64_t)max : UINT64_MAX,
 		.calls = self->file ? ROUND_CALLS : UINT64_MAX,
 	};
+	int before;
 
 	luaL_argcheck(L, max >= 0, 3, "negative");
 	if (self->d.dispatching)
@@ -594,8 +596,10 @@ static int l_session_dispatch(lua_State *L)
 	self->d.dispatching = true;
 	self->d.stop = false;
 	self->d.now++; /* Lua ran since the last round */
+	before = l_limit_enter(0);
 	delivery.rc = begin_round(self, drain);
 	if (delivery.rc < 0) {
+		l_limit_leave(before);
 		self->d.dispatching = false;
 		return l_result(L, delivery.rc, NULL);
 	}
@@ -603,6 +607,7 @@ static int l_session_dispatch(lua_State *L)
 	do {
 		call_callbacks_protected(L, &delivery);
 	} while (delivery.rc == 0 && call_news(L, self, AT_FILE));
+	l_limit_leave(before);
 	self->d.dispatching = false;
 	if (delivery.rc < 0)
 		self->damage = delivery.err;
@@ -673,7 +678,7 @@ enum { PULL_SESSION = 1, PULL_FILE, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISP
 static int next_pulled(lua_State *L, struct l_session *self, int *nr)
 {
 	struct pev_err err;
-	int rc;
+	int before, rc;
 
 	/* The loop may have closed the session or the recording. */
 	if (!enter(L, self, lua_upvalueindex(PULL_FILE)))
@@ -686,9 +691,11 @@ static int next_pulled(lua_State *L, struct l_session *self, int *nr)
 	*nr = self->d.pulls ? l_session_push_row(L, self) : 0;
 	if (*nr)
 		return 1;
+	before = l_limit_enter(0);
 	do {
 		rc = pev_engine_next(&self->engine, &err);
 	} while (rc > 0 && !l_dispatch_is_wanted(&self->d, self->engine.slot, &self->engine.rec));
+	l_limit_leave(before);
 	if (rc < 0)
 		self->damage = err;
 	return rc;

@@ -161,7 +161,7 @@ static const char *read_file_unordered(lua_State *L, struct l_session *self, uin
 	if (why)
 		return why;
 	/* Hooks are functions of Lua, which one thread runs. */
-	if (file.areas->sys != &pev_sys_linux)
+	if (file.areas->sys != pev_sys_real)
 		*jobs = 1;
 	else if (!*jobs)
 		*jobs = default_jobs(file.areas->sys);
@@ -187,7 +187,7 @@ static const char *read_rings_unordered(lua_State *L, struct l_session *self, ui
 		why = check_callbacks(L, self, &config);
 	if (why)
 		return why;
-	if (*readers < 2 || self->sys != &pev_sys_linux)
+	if (*readers < 2 || self->sys != pev_sys_real)
 		*readers = 0;
 	config.is_direct = !*readers;
 	config.parts = *readers ? 2 * *readers : 1;

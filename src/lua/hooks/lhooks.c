@@ -28,7 +28,7 @@ static const char names_key;
 
 const struct pev_sys *l_hooks_push(lua_State *L)
 {
-	const struct pev_sys *sys = &pev_sys_linux;
+	const struct pev_sys *sys = pev_sys_real;
 
 	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
 	lua_rawgeti(L, -1, (lua_Integer)lua_rawlen(L, -1));
@@ -93,7 +93,7 @@ static void push_set(lua_State *L, int idx, bool log)
 {
 	struct l_hooks *h = lua_newuserdatauv(L, sizeof(*h), 0);
 
-	*h = (struct l_hooks){ .sys = l_sys_hooked, .under = &pev_sys_linux, .L = L,
+	*h = (struct l_hooks){ .sys = l_sys_hooked, .under = pev_sys_real, .L = L,
 			       .functions = LUA_NOREF, .log = LUA_NOREF, .below = LUA_NOREF,
 			       .memory = LUA_NOREF };
 	h->sys.ctx = h;

@@ -32,7 +32,7 @@ static int l_real_call(lua_State *L)
 		if (kind->set)
 			kind->set(L, kind->push ? idx : 0, args, i, &room);
 	}
-	rc = room.refused ? room.refused : call->invoke(&pev_sys_linux, args);
+	rc = room.refused ? room.refused : call->invoke(pev_sys_real, args);
 	if (rc >= 0)
 		return call->answer->give(L, &room, rc);
 	if (call->answer->fail)

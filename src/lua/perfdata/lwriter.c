@@ -208,6 +208,13 @@ static int l_writer_finish(lua_State *L)
 	return l_result(L, pev_writer_finish(self->writer, luaL_optstring(L, 2, NULL), &err), &err);
 }
 
+/* w:publish(): gives the file its name now; failure() has the error */
+static int l_writer_publish(lua_State *L)
+{
+	pev_writer_publish(check_writer(L, 1)->writer);
+	return 0;
+}
+
 /* w:remove(name) -> true | nil, message, errno: removes an earlier part */
 static int l_writer_remove(lua_State *L)
 {
@@ -357,6 +364,7 @@ static const luaL_Reg methods[] = {
 	{ "records", l_writer_records },
 	{ "append", l_writer_append },
 	{ "finish", l_writer_finish },
+	{ "publish", l_writer_publish },
 	{ "remove", l_writer_remove },
 	{ "failure", l_writer_failure },
 	{ "path", l_writer_path },
