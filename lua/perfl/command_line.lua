@@ -176,6 +176,9 @@ M.groups = {
       help = "read kernel functions from a copy of /proc/kallsyms or a vmlinux" },
     { "--debuginfod", into = "debuginfod", help = "fetch debug files from the servers in DEBUGINFOD_URLS" },
     { "--dry-run", into = "dry_run", help = "print the events, but open none" },
+    { "--sandbox", into = "sandbox",
+      help = "confine a script that you have not written: no files, programs or network; "
+        .. "--sandbox=mem=256M,time=1s sets its limits" },
     { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
     { "--fail-on-lost", into = "fail_on_lost", help = "end with status 3 when records were lost" },
     { "--i-trust-this", into = "trust", help = "as root, run a script that other users may write" },

@@ -74,6 +74,20 @@ local function check_text(path, text)
   return text
 end
 
+local PIECE = 1 << 16 -- file:read(n) allocates n bytes
+
+-- Reads one byte more than a source may have, at most -> text | nil, why
+local function read_most(file)
+  local pieces, bytes = {}, 0
+  while bytes <= SOURCE_MAX do
+    local piece, why = file:read(PIECE)
+    if why then return nil, why end
+    if not piece then break end
+    pieces[#pieces + 1], bytes = piece, bytes + #piece
+  end
+  return table.concat(pieces)
+end
+
 --- Reads a source file.
 -- @tparam string path  "-": standard input, which is trusted like the caller
 -- @tparam[opt="cannot read the script: "] string lead  before the reason why a file cannot be opened
@@ -82,17 +96,17 @@ end
 -- @treturn[2] string
 function M.read(path, lead)
   if path == "-" then
-    local text, why = io.read(SOURCE_MAX + 1)
-    if why then return nil, ("cannot read the script from standard input: %s"):format(why) end
-    return check_text("standard input", text or "")
+    local text, why = read_most(io.input())
+    if not text then return nil, ("cannot read the script from standard input: %s"):format(why) end
+    return check_text("standard input", text)
   end
   local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return nil, (lead or "cannot read the script: ") .. escape(mode) end
   local trusted, why = check_trust(path, mode, uid, gid)
   if not trusted then return nil, why end
-  local text, failed = file:read(SOURCE_MAX + 1)
-  if failed then return nil, ("cannot read '%s': %s"):format(escape(path), failed) end
-  return check_text(path, text or "")
+  local text, failed = read_most(file)
+  if not text then return nil, ("cannot read '%s': %s"):format(escape(path), failed) end
+  return check_text(path, text)
 end
 
 --- Compiles text; skips a first line that begins with #.
@@ -151,6 +165,9 @@ local function search_own_module(name)
   local open, why = loadlib(path, "luaopen_" .. name:gsub("%.", "_"))
   return open or "\n\t" .. why, path
 end
+
+--- The same for perfl.restricted_script.
+M.find_own_module = search_own_module
 
 local function absolute_only(path)
   local kept = {}

@@ -20,6 +20,7 @@ local command_line = require "perfl.command_line"
 local output = require "perfl.output"
 local plain_copy = require("perfev.base.tables").plain_copy
 local progress = lazy "perfl.progress"
+local sandbox = lazy "perfl.sandbox"
 local message = require "perfl.message"
 local session_options = require "perfev.base.options"
 local memory_shortage = require "perfev.base.memory_shortage"
@@ -58,6 +59,7 @@ or -i FILE (a recording)]]
 --   opts              perfl's options, once the command line is parsed
 --   session           the default session, from before its start
 --   status            the exit status of leave()
+--   argv, sandboxed   the words of the command line; the options of --sandbox, and then `env`: the script's globals
 --   describes         perfl describe: "text" or "json", and `output`, where to
 local run
 
@@ -126,6 +128,8 @@ local function apply_options(opts)
   if opts.max_memory then session_options.limit_memory(opts.max_memory) end
   if run.opts then return end
   run.opts = opts
+  local refused = run.sandboxed and sandbox.allow_options(opts)
+  if refused then leave(USAGE, refused) end
   if opts.sim then
     core.capset(0) -- nothing of the real kernel is opened
     local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
@@ -221,12 +225,15 @@ end
 
 -- ---- the script ----
 
-local function chunk_environment()
-  local env = { perfev = perfev }
+-- globals: of a sandboxed script, or nil
+local function chunk_environment(globals)
+  local module = globals and globals.require "perfev" or perfev
+  local env = { perfev = module }
   return setmetatable(env, {
     __index = function(_, name)
-      local value = perfev[name]
-      if value == nil then value = _G[name] end
+      local value = globals and rawget(module, name)
+      if value == nil and not globals then value = module[name] end
+      if value == nil then value = (globals or _G)[name] end
       return value
     end,
   })
@@ -263,7 +270,7 @@ local function load_script()
   local words = run.words
   if words.chunks then
     run.name, run.text = "-e", table.concat(words.chunks, "\n")
-    local script, why = load_source.compile(run.text, "=-e", chunk_environment())
+    local script, why = load_source.compile(run.text, "=-e", chunk_environment(run.env))
     return script, why and why .. chunk_hint(words.chunks)
   end
   local path, why = find_script.resolve(words.script, verbs)
@@ -272,7 +279,7 @@ local function load_script()
   run.text = find_script.built_in_text(path)
   if not run.text then run.text, why = load_source.read(path) end
   if not run.text then return nil, why end
-  return load_source.compile(run.text, path == "-" and "=stdin" or "@" .. path)
+  return load_source.compile(run.text, path == "-" and "=stdin" or "@" .. path, run.env)
 end
 
 -- ---- the session ----
@@ -288,6 +295,7 @@ end
 local function keep_going()
   local ok = output.check()
   if not ok then return "output" end
+  if run.sandboxed and sandbox.is_exceeded() then return "limit" end
   if native.signal() then
     native.heed() -- the loop has seen the signal: the done callbacks may take long
     return "signal"
@@ -409,6 +417,7 @@ local function before_start()
   parse_undeclared(true)
   local s = session.default()
   run.session = s
+  if run.sandboxed then sandbox.allow_command(run.words.command) end
   configure(s, run.opts, run.words.command)
   check_events(s)
   run.shows_progress = run.opts.input and not run.opts.quiet
@@ -493,6 +502,10 @@ local function outcome(why)
   if broken then message.say(broken) end
   if run.status then return broken_status or run.status end
   if run.opts then say_summary(why) end
+  local limit, limit_status
+  if run.sandboxed then limit, limit_status = sandbox.outcome() end
+  if limit then message.say(limit) end
+  if limit and not number then return limit_status end
   if number then return 128 + number, number end
   if why then return failed_status() end
   return broken_status or is_incomplete() and FAILED or has_lost() and LOST or command_status() or 0
@@ -508,22 +521,28 @@ local function print_aggregators()
   end
 end
 
+-- Calls the script, or prints for it, within the limits of --sandbox.
+local function limited(f, ...)
+  if run.sandboxed then return sandbox.limited(f, ...) end
+  return f(...)
+end
+
 -- Runs the script, then the default session if the script declared events -> nil | the error
 local function execute(script)
   set_global_arg()
   parse_undeclared(not may_declare(run.text))
-  script(table.unpack(run.words.rest))
+  limited(script, table.unpack(run.words.rest))
   if run.status then return end -- the script's pcall caught leave()
   parse_undeclared(true)
   local s = session.default()
-  if s.finished then return print_aggregators() end
+  if s.finished then return limited(print_aggregators) end
   if s:declared() == 0 and (run.opts.dry_run or session.is_idle(s)) then
     if run.describes then leave_described() end
     if run.opts.dry_run then io.write("nothing to open: the script declares no events\n") end
     return
   end
   local ok, why = s:run()
-  if ok or s:totals().delivered > 0 then print_aggregators() end
+  if ok or s:totals().delivered > 0 then limited(print_aggregators) end
   return not ok and (why and message.shown(why) or "the session failed") or nil
 end
 
@@ -579,6 +598,14 @@ end
 -- Loads and runs the script; that of perfl describe without its output -> as for M.main
 local function run_script(words)
   prepare(words)
+  if run.sandboxed then
+    local why_not
+    run.env, why_not = sandbox.start(run.sandboxed, run)
+    if not run.env then
+      message.say(why_not)
+      return sandbox.EXIT_REFUSED
+    end
+  end
   local script, why, status = load_script()
   if not script then
     message.say(why)
@@ -628,9 +655,14 @@ end
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
   if every_verb[argv[1]] then return run_verb(argv[1], table.move(argv, 2, #argv, 1, {})) end
-  local words = command_line.scan(argv, find_script.exists, every_verb)
+  local words, sandboxed = command_line.scan(argv, find_script.exists, every_verb), nil
+  if words.sandbox then
+    argv, sandboxed = sandbox.read(argv, words)
+    if not argv then return usage_error(sandboxed) end
+    words = command_line.scan(argv, find_script.exists, every_verb)
+  end
   if words.verb then return run_verb(words.verb, words.verb_words) end
-  run = { words = words }
+  run = { words = words, argv = argv, sandboxed = sandboxed }
   if words.version and not words.script then
     print_version()
     return outcome()

@@ -1,4 +1,4 @@
---- Restricts scripts while perfl has capabilities that its caller lacks.
+--- Restricts scripts while perfl has capabilities that its caller lacks, and below --sandbox (perfl/sandbox/).
 --
 -- A perfl with file capabilities (setcap(8)) runs the caller's scripts. Native code of the caller in this process could
 -- raise the capabilities that src/base/rights.c holds back. So perfl loads no foreign native code and removes the
@@ -46,9 +46,13 @@ function M.own_modules()
   return names
 end
 
---- Restricts this Lua state; called before any script runs.
+local is_restricted = false
+
+--- Restricts this Lua state; called before any script runs. A second call does nothing.
 -- @tparam function find_module  name -> a loader | nil or the reason
 function M.restrict(find_module)
+  if is_restricted then return end
+  is_restricted = true
   preload_own_modules(find_module)
   package.loadlib = nil -- luacheck: ignore 122
   package.cpath = ""

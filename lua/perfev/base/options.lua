@@ -193,6 +193,9 @@ end
 
 -- ---- checking ----
 
+--- Set by a runner: f(name, value) -> the reason to refuse the option or the signal, or nil.
+M.refuse_option = nil
+
 --- A copy of a declaration, so that later changes have no effect. Made without running its metamethods.
 M.copy = raw
 
@@ -205,6 +208,10 @@ M.copy = raw
 function M.read(opts, into)
   local read, why = check.options(opts, types)
   if not read then return nil, why end
+  for name in pairs(M.refuse_option and read or {}) do
+    why = M.refuse_option(name, opts[name])
+    if why then return nil, why end
+  end
   if read.max_bytes and read.max_bytes < M.LEAST_BYTES then
     return nil, ("max_bytes must be 1M or more, not %s"):format(shown(opts.max_bytes))
   end
@@ -243,6 +250,8 @@ function M.signal(name, what, level)
   local word = shown(name):gsub("^SIG", "")
   local real_time = tonumber(word:match("^RTMIN%+(%d%d?)$"))
   local number = core.signals[word] or real_time and core.signals.RTMIN + real_time
+  local refused = number and M.refuse_option and M.refuse_option("signal", number)
+  if refused then error(("%s: %s"):format(what, refused), level + 1) end
   if type(name) == "string" and number and number <= core.signals.RTMAX then return number end
   local known = sorted_keys(core.signals)
   error(("%s: unknown signal '%s'%s"):format(what, shown(name), check.hint(name, known)), level + 1)

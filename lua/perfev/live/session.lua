@@ -70,6 +70,9 @@ end
 --- Set by a runner: f(session), called before the default session starts.
 M.before_default_start = nil
 
+--- Set by a runner: f(session), called when the events of a session are open and before it delivers.
+M.confine = nil
+
 --- Set by a runner: f(session, path), sets the options of a session that reads a recording for a script.
 M.configure_reader = function(s, path) s:configure { input = path } end
 
@@ -290,6 +293,7 @@ function Session:start()
     close_session.close_all(self)
     return nil, why, code
   end
+  if M.confine then M.confine(self) end
   return true
 end
 

@@ -340,6 +340,11 @@ function Recorder:add_events()
   if self.rec then add_events(self) end
 end
 
+--- Gives the file its name now: later, a confined perfl cannot rename files.
+function Recorder:give_name()
+  if self.rec then self.rec:publish() end
+end
+
 --- Ends the recording.
 -- @treturn[1] true
 -- @treturn[2] nil

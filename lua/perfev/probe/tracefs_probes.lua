@@ -156,6 +156,16 @@ function M.sweep()
   return found, why
 end
 
+--- The paths of the lists that have definitions of this process, which removes them when their events are closed.
+function M.lists()
+  local paths, seen = {}, {}
+  for _, probe in pairs(live) do
+    local path = probe.dir .. "/" .. files[probe.kind]
+    if not seen[path] then paths[#paths + 1], seen[path] = path, true end
+  end
+  return paths
+end
+
 local swept = false
 
 --- Calls `sweep` once in a process.

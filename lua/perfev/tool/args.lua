@@ -16,6 +16,9 @@ local M = {}
 --- Set by a runner: function(declared) -> the script's values. See `M.check`.
 M.parse = nil
 
+--- Set by a runner: the globals of conditions, which may be a script's defaults; nil: Lua's own.
+M.environment = nil
+
 local function to_integer(text)
   local n = math.tointeger(tonumber(text))
   if n then return n end
@@ -35,9 +38,10 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string    "NAME:LINE: ..."
 function M.condition(text, name)
-  local expression = load("local r, args = ... return " .. text, "=" .. name, "t")
+  local globals = M.environment or _G
+  local expression = load("local r, args = ... return " .. text, "=" .. name, "t", globals)
   if expression then return expression end
-  return load("local r, args = ... " .. text, "=" .. name, "t")
+  return load("local r, args = ... " .. text, "=" .. name, "t", globals)
 end
 
 local function to_condition(text, name)
