@@ -16,7 +16,8 @@ local wire = require "spec.support.wire"
 
 local paths = { "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
   "doc/install.md", "doc/tutorial.md",
-  "doc/events.md", "doc/probes.md", "doc/memory.md", "doc/network.md", "doc/recordings.md", "doc/tracing.md",
+  "doc/events.md", "doc/probes.md", "doc/memory.md", "doc/network.md", "doc/recordings.md", "doc/sandbox.md",
+  "doc/tracing.md",
   "doc/coverage.md",
   "doc/overhead.md", "doc/bench.md", "doc/testing.md" }
 local pages = docs.api_pages()

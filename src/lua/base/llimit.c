@@ -57,7 +57,7 @@ static void raise_limit(lua_State *L, lua_Debug *ar)
 /* In a signal handler: nothing is flushed, no finalizer runs. */
 static void end_process(void)
 {
-	static const char lead[] = "perfl: ", rest[] = ", and did not stop: perfl is ended\n";
+	static const char lead[] = "perfl: ", rest[] = ", and does not stop\n";
 	const char *text = limit.text[l_limit_scale > 1];
 
 	if (write(STDERR_FILENO, lead, sizeof(lead) - 1) < 0 ||
