@@ -58,6 +58,11 @@ describe("a script with --sandbox", function()
       assert.equal("/etc/passwd" .. no, (answer [[print((select(2, require "perfev".open "/etc/passwd")))]]))
       assert.equal("/etc/passwd" .. no,
         (answer [[print(select(2, require "perfev.tool".read_profile("x", "/etc/passwd")))]]))
+      local r = sandboxed([[
+        local perfev, tool = require "perfev", require "perfev.tool"
+        tool.profile("attack", { baseline = "/etc/passwd", format = "folded" }, {})
+        perfev.event { "cpu-clock:u", period = 1000000, sample = print }]], nil, "--", "true")
+      assert.equal("attack: /etc/passwd" .. no .. "\n", r.err)
       refused("io.read", [[print(io.read "a")]])
       refused("io.stdin", [[print(io.stdin:read "a")]])
     end)

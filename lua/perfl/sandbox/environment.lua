@@ -84,8 +84,17 @@ local function hide_classes()
   debug.getmetatable("").__metatable = false
 end
 
--- perfl's own globals lose what no code of perfl may do for a script.
-local function disarm_perfl()
+local OWN_FILES = { ["/dev/null"] = true, ["/dev/urandom"] = true } -- that perfl opens
+
+-- perfl's own globals lose what no code of perfl may do for a script: an option of a function of perfev.tool may be a
+-- path.
+local function disarm_perfl(is_named)
+  local open = io.open
+  io.open = function(path, mode) -- luacheck: ignore 122
+    local reads = mode == nil or mode == "r" or mode == "rb"
+    if OWN_FILES[path] or reads and is_named(path) then return open(path, mode) end
+    return nil, ("%s: the command line does not name this file (--sandbox)"):format(path), core.errno.EACCES
+  end
   string.dump = nil -- luacheck: ignore 122
   for _, name in ipairs { "execute", "remove", "rename", "tmpname" } do
     os[name] = function() return nil, "not available with --sandbox", core.errno.EPERM end -- luacheck: ignore 122
@@ -105,7 +114,7 @@ local function is_readable(path, is_named)
 end
 
 local function file_library(is_named)
-  local open = io.open
+  local open, lines = io.open, io.lines
   local files = { write = io.write, type = io.type }
   function files.open(path, mode)
     if mode ~= nil and mode ~= "r" and mode ~= "rb" then
@@ -120,7 +129,7 @@ local function file_library(is_named)
     if not is_readable(path, is_named) then
       error(("io.lines: the command line does not name '%s' (--sandbox)"):format(tostring(path)), 2)
     end
-    return io.lines(path, ...)
+    return lines(path, ...)
   end
   function files.output(...)
     if select("#", ...) > 0 then error("io.output: not available with --sandbox", 2) end
@@ -203,7 +212,7 @@ function M.new(modules, is_named)
   env.require = module_loader(env, modules)
   env._G = env
   hide_classes()
-  disarm_perfl()
+  disarm_perfl(is_named)
   return setmetatable(env, { __metatable = false, __index = function(_, name)
     return name == "arg" and _G.arg or nil -- perfl sets it when it knows the script's words
   end })
