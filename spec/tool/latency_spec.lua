@@ -127,6 +127,12 @@ describe("--interval", function()
     assert.same({ "0-1: 1", "1-2: 0", "2-3: 2", "3-4: 0" }, counts)
   end)
 
+  it("prints no further table for the rest of an interval in which nothing was measured", function()
+    local r = run { run.perfl, "--sim", machine.path(dir, ""), "-a", "-d", "5s", "softirqs", "--interval", "2s" }
+    assert.equal(0, r.code, r.err)
+    assert.matches("2s to 4s\n[^\n]+\n$", r.out)
+  end)
+
   it("has its limits in each object of JSON", function()
     local rows = {}
     for line in output_of("runqlat", "--interval", "1s", "--per", "tid", "-f", "json"):gmatch "[^\n]+" do

@@ -106,9 +106,9 @@ end
 
 -- Prints the values since the last interval and forgets them.
 local function print_interval(self, is_last)
+  if is_last and #self.into == 0 then return self.into:rows() end -- read: perfl does not print it
   local values, from, to = take_copy(self), self.printed * self.interval, (self.printed + 1) * self.interval
   self.into:clear()
-  if is_last and #values == 0 then return end
   if self.form == "text" then
     print(("%s%gs %s"):format(self.printed > 0 and "\n" or "", from / 1e9, is_last and "to the end"
       or ("to %gs"):format(to / 1e9)))
