@@ -187,3 +187,36 @@ describe("under a runner", function()
     assert.same({ "--top", "-t" }, seen[1].flags)
   end)
 end)
+
+describe("the words of values", function()
+  local declared = args.check {
+    { "file", metavar = "FILE" }, { "rest", args = "*" },
+    { "-P --per-process" }, { "-T --top", type = "integer", default = 10 },
+    { "--least", type = "duration", default = 0 },
+    { "--share", type = "number" }, { "-x", metavar = "X" }, { "--each", many = true, metavar = "E" },
+    { "--two", args = 2, metavar = "T" }, { "--when", type = "condition", metavar = "LUA" },
+  }
+
+  it("give the same values again, and are the same for each way to write them", function()
+    for _, words in ipairs {
+      { "a" }, { "a", "b", "c" }, { "a", "-P", "-T", "3" }, { "a", "--least", "1.5ms", "--share", "0.1" },
+      { "a", "--top=-4", "-x", "=y", "--each", "1", "--each=-2" }, { "a", "--two", "1", "2" }, { "a", "--top", "10" },
+    } do
+      local values = assert(args.read(declared, words))
+      local again = args.words(declared, values)
+      assert.same(values, args.read(declared, again))
+      assert.same(again, args.words(declared, args.read(declared, again)))
+    end
+    local function of(...) return args.words(declared, args.read(declared, { ... })) end
+    assert.same({ "a", "--per-process", "--top=3", "--least=1500000ns" }, of("-PT3", "a", "--least", "1.5ms"))
+    assert.same(of("-PT3", "a", "--least", "1.5ms"), of("--least=1500us", "--top", "3", "--per-process", "a"))
+    assert.same({ "a" }, of("a", "--top", "10", "--least", "0"))
+    assert.same({ "a", "--when=args.n > 1" }, of("a", "--when", "args.n > 1"))
+  end)
+
+  it("are refused with argparse's reason if they do not fit", function()
+    local values, why = args.read(declared, { "a", "-T", "x" })
+    assert.is_nil(values)
+    assert.equal("option '--top': 'x' is not a whole number", why)
+  end)
+end)

@@ -44,9 +44,14 @@ function M.condition(text, name)
   return load("local r, args = ... " .. text, "=" .. name, "t", globals)
 end
 
+local condition_texts = setmetatable({}, { __mode = "k" })
+
 local function to_condition(text, name)
   local condition, why = M.condition(text, name)
-  if condition then return condition end
+  if condition then
+    condition_texts[condition] = text
+    return condition
+  end
   return nil, ("'%s': %s"):format(escape(text), escape(why))
 end
 
@@ -255,6 +260,73 @@ function M.values(declared, found)
     values[option.name] = value
   end
   return values
+end
+
+-- The text of a value that the option's converter reads as this value.
+local function text_of(option, value)
+  if option.kind == "duration" then return ("%dns"):format(value) end
+  return math.type(value) == "float" and ("%.17g"):format(value) or condition_texts[value] or tostring(value)
+end
+
+local function is_same(a, b)
+  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+  for i = 1, math.max(#a, #b) do
+    if a[i] ~= b[i] then return false end
+  end
+  return true
+end
+
+local function long_flag(option)
+  for _, flag in ipairs(option.flags) do
+    if #flag > 2 then return flag end
+  end
+  return option.flags[1]
+end
+
+-- Appends the option with one value, which may begin with a dash.
+local function add_option(words, option, value)
+  local flag = long_flag(option)
+  words[#words + 1] = flag .. (#flag > 2 and "=" or "") .. text_of(option, value)
+end
+
+--- Returns words of a command line that give these values: the same ones for each way to write them.
+-- @tparam table declared  from `check`
+-- @tparam table values    from `values`
+-- @treturn {string,...}   the arguments, then the options that differ from their defaults
+function M.words(declared, values)
+  local words = {}
+  for _, option in ipairs(declared) do
+    local value = values[option.name]
+    local list = type(value) == "table" and value or { value }
+    for i = 1, option.flags and 0 or #list do words[#words + 1] = text_of(option, list[i]) end
+  end
+  for _, option in ipairs(declared) do
+    local value = values[option.name]
+    local is_set = option.flags and value ~= nil and not is_same(value, option.default)
+    if is_set and option.switch then
+      if value then words[#words + 1] = long_flag(option) end
+    elseif is_set and option.most > 1 then
+      words[#words + 1] = long_flag(option)
+      for _, one in ipairs(value) do words[#words + 1] = text_of(option, one) end
+    elseif is_set then
+      for _, one in ipairs(type(value) == "table" and value or { value }) do add_option(words, option, one) end
+    end
+  end
+  return words
+end
+
+--- Returns the values of a declaration for these words.
+-- @tparam table declared  from `check`
+-- @tparam {string,...} words
+-- @treturn[1] table
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.read(declared, words)
+  local parser = M.new_parser "script"
+  M.add(parser, declared)
+  local ok, found = parser:pparse(words)
+  if not ok then return nil, found end
+  return M.values(declared, found)
 end
 
 local function usage_word(option)
