@@ -78,7 +78,7 @@ static struct {
 	lua_State *volatile L;        /* the state with interruptible Lua code, or NULL */
 } caught;
 
-/* The output of a script's text: standard output, or the file of -o. */
+/* Standard output, the file of -o, and that of --pack. */
 struct sink {
 	FILE *file;
 	int fd;
@@ -86,7 +86,7 @@ struct sink {
 	char buffer[1 << 16];
 };
 
-static struct sink standard = { .fd = STDOUT_FILENO }, named = { .fd = -1 };
+static struct sink standard = { .fd = STDOUT_FILENO }, named[2];
 
 static int64_t clock_ns(void)
 {
@@ -263,20 +263,40 @@ static int seek_sink(void *cookie, off64_t *offset, int whence)
 
 static int close_sink(void *cookie)
 {
-	return close(((struct sink *)cookie)->fd);
+	struct sink *sink = cookie;
+
+	sink->file = NULL;
+	return close(sink->fd);
 }
 
+/* The sink of an open file, or NULL. */
+static struct sink *find_sink(const FILE *file)
+{
+	if (file == standard.file)
+		return &standard;
+	for (size_t i = 0; i < NR(named); i++)
+		if (file == named[i].file)
+			return &named[i];
+	return NULL;
+}
+
+/* Returns NULL and sets errno if both are open. */
 static FILE *open_named(int fd)
 {
 	const cookie_io_functions_t functions = { .write = write_sink, .seek = seek_sink,
 						  .close = close_sink };
+	struct sink *sink = find_sink(NULL);
 
-	named.fd = fd;
-	named.code = 0;
-	named.file = fopencookie(&named, "w", functions);
-	if (named.file)
-		setvbuf(named.file, named.buffer, _IOFBF, sizeof(named.buffer));
-	return named.file;
+	if (!sink) {
+		errno = EMFILE;
+		return NULL;
+	}
+	sink->fd = fd;
+	sink->code = 0;
+	sink->file = fopencookie(sink, "w", functions);
+	if (sink->file)
+		setvbuf(sink->file, sink->buffer, _IOFBF, sizeof(sink->buffer));
+	return sink->file;
 }
 
 /* Opens closed descriptors 0 to 2, so that a perf event never becomes a standard output. */
@@ -353,18 +373,18 @@ static int l_children_time(lua_State *L)
 static int l_flush(lua_State *L)
 {
 	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+	const struct sink *sink;
 	int code = 0;
 
 	if (!stream->closef)
 		return luaL_error(L, "flush of a closed file");
+	sink = find_sink(stream->f);
 	if (fflush(stream->f) != 0)
 		code = errno;
 	else if (ferror(stream->f))
 		code = EIO;
-	if (code && stream->f == standard.file && standard.code)
-		code = standard.code;
-	if (code && stream->f == named.file && named.code)
-		code = named.code;
+	if (code && sink && sink->code)
+		code = sink->code;
 	errno = code;
 	return luaL_fileresult(L, code == 0, NULL);
 }
@@ -376,24 +396,54 @@ static int close_file(lua_State *L)
 	return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
 }
 
+/* Makes file, which reads or writes fd, the open stream -> 1. Without one: nil, message, errno. */
+static int set_stream(lua_State *L, luaL_Stream *stream, int fd, FILE *file, const char *path)
+{
+	int code = errno;
+
+	if (file) {
+		stream->f = file;
+		stream->closef = close_file;
+		return 1;
+	}
+	close(fd);
+	errno = code;
+	return luaL_fileresult(L, 0, path);
+}
+
+static luaL_Stream *push_closed_file(lua_State *L)
+{
+	luaL_Stream *stream = lua_newuserdatauv(L, sizeof(*stream), 0);
+
+	stream->closef = NULL;
+	luaL_setmetatable(L, LUA_FILEHANDLE);
+	return stream;
+}
+
 /*
- * take_stdout() -> descriptor | nil, message: the output of a recording to standard output.
- * The output of the script and of the command goes to standard error from here on.
+ * take_stdout("recording") -> descriptor | nil, message; take_stdout("frames" | "text") -> file.
+ * What the script and the command write to standard output goes to standard error from here on.
  */
 static int l_take_stdout(lua_State *L)
 {
+	static const char *const contents[] = { "recording", "frames", "text", NULL };
+	int content = luaL_checkoption(L, 1, NULL, contents);
+	luaL_Stream *stream = push_closed_file(L);
 	int fd;
 
-	if (isatty(STDOUT_FILENO)) {
+	if (content < 2 && isatty(STDOUT_FILENO)) {
 		lua_pushnil(L);
-		lua_pushliteral(L, "standard output is a terminal, and a recording is binary\n"
-				"try: a file, or a pipe");
+		lua_pushfstring(L, "standard output is a terminal, and %s binary\n"
+				   "try: a file, or a pipe",
+				content ? "frames without --armor are" : "a recording is");
 		return 2;
 	}
 	fflush(stdout);
 	fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		return luaL_fileresult(L, 0, "standard output");
+	if (content > 0)
+		return set_stream(L, stream, fd, open_named(fd), "standard output");
 	lua_pushinteger(L, fd);
 	return 1;
 }
@@ -415,12 +465,13 @@ static int open_output(const char *path)
 static int l_truncate(lua_State *L)
 {
 	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+	const struct sink *sink = stream->closef ? find_sink(stream->f) : NULL;
 	struct stat st;
 
-	if (!stream->closef || stream->f != named.file)
+	if (!sink || sink == &standard)
 		return luaL_error(L, "truncate: not a file of open()");
-	if (fstat(named.fd, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(named.fd, 0) < 0) ||
-	    fcntl(named.fd, F_SETFL, O_WRONLY) < 0) /* no longer O_NONBLOCK */
+	if (fstat(sink->fd, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(sink->fd, 0) < 0) ||
+	    fcntl(sink->fd, F_SETFL, O_WRONLY) < 0) /* no longer O_NONBLOCK */
 		return luaL_fileresult(L, 0, NULL);
 	lua_pushboolean(L, 1);
 	return 1;
@@ -435,26 +486,19 @@ static int l_open(lua_State *L)
 	static const char *const modes[] = { "r", "w", NULL };
 	const char *path = luaL_checkstring(L, 1);
 	int mode = luaL_checkoption(L, 2, NULL, modes);
-	luaL_Stream *stream = lua_newuserdatauv(L, sizeof(*stream), 0);
+	luaL_Stream *stream = push_closed_file(L);
+	FILE *file = NULL;
 	struct stat st;
-	int fd;
+	int fd, nr;
 
-	stream->closef = NULL;
-	luaL_setmetatable(L, LUA_FILEHANDLE);
 	fd = mode == 1 ? open_output(path) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return luaL_fileresult(L, 0, path);
-	stream->f = NULL;
 	if (fstat(fd, &st) == 0)
-		stream->f = mode == 1 ? open_named(fd) : fdopen(fd, "r");
-	if (!stream->f) {
-		int code = errno;
-
-		close(fd);
-		errno = code;
-		return luaL_fileresult(L, 0, path);
-	}
-	stream->closef = close_file;
+		file = mode == 1 ? open_named(fd) : fdopen(fd, "r");
+	nr = set_stream(L, stream, fd, file, path);
+	if (nr > 1)
+		return nr;
 	lua_pushinteger(L, st.st_mode);
 	lua_pushinteger(L, st.st_uid);
 	lua_pushinteger(L, st.st_mtime);

@@ -154,6 +154,16 @@ M.groups = {
       help = "do not keep the names of sampled functions in the recording" },
     { "--lines", into = "lines", yields = true,
       help = "keep also their source lines and inlined functions in the recording" },
+    { "--pack", into = "pack", metavar = "FILE",
+      help = "write the aggregators and profiles as frames, for perfl merge (-: standard output; then the script's "
+        .. "own output is discarded)" },
+    { "--interval", into = "interval", metavar = "TIME", yields = true,
+      convert = M.positive(parse_units.duration, "interval"),
+      help = "with --pack: write frames after each interval of this length, too" },
+    { "--armor", into = "armor", help = "with --pack: write frames as text (base64), for clush and the like" },
+    { "--label", into = "labels", metavar = "KEY=VALUE", many = true, yields = true,
+      convert = function(text) return require("perfl.frame_output").parse_label(text) end,
+      help = "with --pack: add this to the header of each frame, as in job=web or host=db3" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
     { "--http", into = "http", metavar = "[ADDR:]PORT",
       help = "serve the values meanwhile, /metrics for Prometheus, on this port of 127.0.0.1 or of ADDR, or on "
@@ -735,6 +745,16 @@ local function check_record(opts)
   end
 end
 
+local function check_pack(opts)
+  local flag = opts.interval and "--interval" or opts.armor and "--armor" or #(opts.labels or {}) > 0 and "--label"
+  if flag and not opts.pack then
+    return ("%s without --pack\n  it concerns frames\n  try: --pack FILE"):format(flag)
+  end
+  if opts.pack == "-" and opts.record == "-" then
+    return "--pack - and --record - at once\n  both need standard output\n  try: --record FILE"
+  end
+end
+
 --- The second pass: assigns every word.
 -- @tparam table found     from `scan`
 -- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
@@ -760,7 +780,7 @@ function M.parse(found, declared, name)
       escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
   end
   opts.events = found.events
-  local wrong = check_input(opts, found) or check_record(opts) or M.check_together(opts, found)
+  local wrong = check_input(opts, found) or check_record(opts) or check_pack(opts) or M.check_together(opts, found)
   if wrong then return nil, wrong end
   return opts, args.values(declared or {}, result)
 end
@@ -774,6 +794,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl doctor [-j]
        perfl report|dump|skeleton|archive [options] [FILE]
        perfl cut|filter|redact [options] -o NEW [FILE]
+       perfl merge [-f FORMAT] [--by host] FRAMES...|-
        perfl merge -o NEW FILE FILE...
        perfl list [-v] [-j] [PATTERN...]
        perfl record [options] [command args...]

@@ -15,6 +15,7 @@ local escape = require "perfev.base.escape"
 local grammar = require "perfev.event.grammar"
 local session = require "perfev.live.session"
 local find_script = require "perfl.find_script"
+local frame_output = lazy "perfl.frame_output"
 local native = require "perfl.core"
 local command_line = require "perfl.command_line"
 local output = require "perfl.output"
@@ -130,6 +131,10 @@ local function apply_options(opts)
   run.opts = opts
   local refused = run.sandboxed and sandbox.allow_options(opts)
   if refused then leave(USAGE, refused) end
+  if opts.pack and not opts.dry_run then
+    local ok, why, is_invalid = frame_output.open(opts)
+    if not ok then leave(is_invalid and USAGE or FAILED, why) end
+  end
   if opts.sim then
     core.capset(0) -- nothing of the real kernel is opened
     local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
@@ -143,7 +148,7 @@ local function apply_options(opts)
     perfev.hooks.log(message.say)
   end
   if opts.record == "-" and not opts.dry_run then
-    local fd, why = native.take_stdout()
+    local fd, why = native.take_stdout "recording"
     if not fd then leave(USAGE, why) end
     opts.record_fd = fd
   end
@@ -201,6 +206,7 @@ local function parse_declared(declared)
   local opts, values = command_line.parse(run.words, declared, run.name)
   if not opts then refuse_command_line(values) end
   apply_options(opts)
+  run.values = values
   return values
 end
 
@@ -427,6 +433,11 @@ local function before_start()
     leave(print_plan(s))
   end
   if run.opts.http then serve(s) end
+  if run.opts.pack then
+    local ok, why = frame_output.begin(s, { name = run.words.script or "-e", text = run.text, declared = run.declared,
+      values = run.values, rest = run.words.rest }, run.opts.interval)
+    if not ok then leave(USAGE, why) end
+  end
   local name = not (run.opts.record or run.opts.quiet) and session.event_without_callback(s)
   if name then
     s:begin(function()
@@ -495,6 +506,11 @@ local function outcome(why)
   local number = native.signal()
   local flushed, broken, broken_status = output.check()
   local unread = run.session and run.session.record_errno == EPIPE and 141
+  if run.opts and run.opts.pack and not unread then
+    local status, failed = frame_output.failure()
+    if status and not failed then unread = status end
+    broken, broken_status = broken or failed, broken_status or status
+  end
   if unread or not flushed and not broken then -- the output's reader closed it: print nothing more
     return number and 128 + number or unread or broken_status, number
   end
@@ -514,11 +530,7 @@ end
 -- Prints the aggregators that the script has not read.
 local function print_aggregators()
   local is_used = package.loaded["perfev.aggregate.aggregator"]
-  if not is_used or run.opts and run.opts.quiet then return end
-  for i, one in ipairs(aggregator.unread()) do
-    if i > 1 and not run.opts.json then print() end
-    one:print()
-  end
+  if is_used and not (run.opts and run.opts.quiet) then output.print_unread() end
 end
 
 -- Calls the script, or prints for it, within the limits of --sandbox.
@@ -557,6 +569,13 @@ local function write_selected()
     pids = opts.pids, tids = opts.tids, comm = opts.comm, compress = opts.compress, quiet = opts.quiet,
   }
   if status ~= 0 then run.status = status end
+end
+
+-- Writes the last frames of --pack -> nil | the error
+local function finish_frames()
+  if not (run.opts and run.opts.pack) or run.opts.dry_run or run.status then return end
+  local ok, done, why = xpcall(frame_output.finish, message.traceback)
+  return not ok and done or not done and why or nil
 end
 
 -- Runs perfl record: its command line takes the place of a script.
@@ -620,7 +639,8 @@ local function run_script(words)
   if run.describes then restore_output() end
   if run.status then why_failed = nil end
   if not (why_failed or run.describes) then write_selected() end
-  return outcome(why_failed)
+  local unwritten = finish_frames()
+  return outcome(why_failed or unwritten)
 end
 
 -- Runs a script up to its session.

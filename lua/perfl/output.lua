@@ -3,6 +3,7 @@
 -- print does not flush, so that a line per record is not a system call per record. perfl flushes when it has nothing
 -- to read (`check`, once per wakeup) and at the end.
 
+local aggregator = require("perfev.base.lazy_module") "perfev.aggregate.aggregator"
 local escape = require "perfev.base.escape"
 local native = require "perfl.core"
 local load_source = require "perfl.load_source"
@@ -34,27 +35,39 @@ local function belongs_to_another(mode, uid)
   return native.euid == 0 and mode & TYPE ~= DEVICE and not load_source.is_ours(uid)
 end
 
-local function explain_failure(why, code)
+local function explain_failure(what, why, code)
   local link = native.euid == 0 and code == ELOOP
-  return ("cannot write the output: %s%s"):format(escape(why), link and
-    "\nroot does not follow a symbolic link to write\ntry: -o with the path that the link leads to"
+  return ("cannot write the %s: %s%s"):format(what, escape(why), link and
+    "\nroot does not follow a symbolic link to write\ntry: the path that the link leads to"
     or code == ENXIO and "\nno process reads this FIFO\ntry: start the reader first" or "")
 end
 
---- Redirects print and io.write to a file; a new file has mode 0600.
+--- Opens a file to write, and empties it; a new file has mode 0600.
+-- @tparam string path
+-- @tparam string what  its content, for messages
+-- @treturn[1] file
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.open_file(path, what)
+  local file, mode, uid = native.open(path, "w")
+  if not file then return nil, explain_failure(what, mode, uid) end
+  if belongs_to_another(mode, uid) then
+    file:close()
+    return nil, ("cannot write the %s: '%s' belongs to user %d, who could read it\ntry: a new file"):format(
+      what, escape(path), uid)
+  end
+  local ok, why = native.truncate(file)
+  if not ok then return nil, explain_failure(what, why) end
+  return file
+end
+
+--- Redirects print and io.write to a file.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.redirect(path)
-  local file, mode, uid = native.open(path, "w")
-  if not file then return nil, explain_failure(mode, uid) end
-  if belongs_to_another(mode, uid) then
-    file:close()
-    return nil, ("cannot write the output: '%s' belongs to user %d, who could read it\ntry: -o with a new file"):format(
-      escape(path), uid)
-  end
-  local ok, why = native.truncate(file)
-  if not ok then return nil, explain_failure(why) end
+  local file, why = M.open_file(path, "output")
+  if not file then return nil, why end
   shown_name = ("'%s'"):format(escape(path))
   io.output(file)
   io.stdout = file -- luacheck: ignore 122 (scripts also use io.stdout directly)
@@ -73,6 +86,14 @@ function M.check()
   if ok then return true end
   if errno == EPIPE then return nil, nil, 141 end
   return nil, ("cannot write %s: %s"):format(shown_name or "standard output", why), 1
+end
+
+--- Prints the aggregators that the script has not read.
+function M.print_unread()
+  for i, one in ipairs(aggregator.unread()) do
+    if i > 1 and aggregator.default_form ~= "json" then print() end
+    one:print()
+  end
 end
 
 return M

@@ -20,6 +20,9 @@ local methods = core.aggregator_methods
 -- Raw functions; scripts get the methods below.
 local native_pack
 native_pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
+-- A function for M.under.
+local put_under = methods.put_under
+methods.put_under = nil
 -- A function for the sampler of perfev.profile.
 M.times, methods.times = methods.times, nil
 local walk = methods.pairs -- does not mark the aggregator as read
@@ -571,6 +574,36 @@ end
 function M.add_span(self, span)
   spans[self] = spans[self] or {}
   table.insert(spans[self], span)
+end
+
+--- Returns a new aggregator with the same values, whose keys have this text as a first column.
+-- @tparam string column  its name
+-- @tparam string text
+-- @tparam aggregator self  without stacks in its keys, as perfev.unpack makes it
+-- @tparam ?table names     functions for the texts of columns
+function M.under(column, text, self, names)
+  local own, spec = own_spec(self), {}
+  for _, name in ipairs { "value", "unit", "title", "max_keys", "slot", "low", "high", "step", "rows" } do
+    spec[name] = own[name]
+  end
+  spec.by, spec.names = table.move(own.by, 1, #own.by, 2, { column }), names
+  local one = M.new(own.word, spec, 2)
+  put_under(one, text, self)
+  was_read[self] = true
+  return one
+end
+
+--- Returns the counts of the spans that feed the aggregator, as span:unmatched() does, in the order of declaration.
+function M.span_counts(self)
+  local list = {}
+  for i, span in ipairs(spans[self] or {}) do list[i] = span:unmatched() end
+  return list
+end
+
+--- Adds counts of other runs of the same script; remarks() includes them.
+-- @tparam {table,...} list  in the form of span_counts()
+function M.add_span_counts(self, list)
+  for i, span in ipairs(spans[self] or {}) do span:_add_counts(list[i] or {}) end
 end
 
 --- Removes the waiting starts and the counts of the spans that feed the aggregator.

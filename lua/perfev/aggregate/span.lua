@@ -185,7 +185,15 @@ end
 --   waiting; if not zero also `bypassed`: pairs without a `via` between them, `cancelled`: starts that `cancel`
 --   ended, `valueless`: pairs whose value is not an integer, and `failed`: pairs for which `value` raised an error
 function Span:unmatched()
-  return (core.span_counts(self.native))
+  local counts, first_error = core.span_counts(self.native)
+  for name, n in pairs(self.more or {}) do counts[name] = (counts[name] or 0) + n end
+  return counts, first_error
+end
+
+-- Adds counts of other runs.
+function Span:_add_counts(counts)
+  self.more = self.more or {}
+  for name, n in pairs(counts) do self.more[name] = (self.more[name] or 0) + n end
 end
 
 local words = {
@@ -199,7 +207,7 @@ local words = {
 --- The unmatched starts and stops as text lines, and the remarks of the ends.
 -- @treturn {string,...}
 function Span:remarks()
-  local counts, first_error = core.span_counts(self.native)
+  local counts, first_error = self:unmatched()
   local lines = {}
   for _, word in ipairs(words) do
     local n = counts[word[1]]
@@ -210,7 +218,7 @@ function Span:remarks()
   end
   if counts.failed then
     lines[#lines + 1] = ("%d pair%s for which value failed: %s"):format(counts.failed, counts.failed == 1 and "" or "s",
-      escape(first_error))
+      escape(first_error or "in another run"))
   end
   for _, one in ipairs(self.ends) do table.move(one:remarks(), 1, 9, #lines + 1, lines) end
   return lines

@@ -73,6 +73,12 @@ M.before_default_start = nil
 --- Set by a runner: f(session), called when the events of a session are open and before it delivers.
 M.confine = nil
 
+--- Set by a runner: scripts print lines, not a picture on the terminal.
+M.prints_lines = false
+
+--- Set by a runner: f(session), takes the place of run() for the default session: no event is opened.
+M.run_default = nil
+
 --- Set by a runner: f(session, path), sets the options of a session that reads a recording for a script.
 M.configure_reader = function(s, path) s:configure { input = path } end
 
@@ -313,6 +319,7 @@ function Session:run()
   if would_wait_for_ever(self) then
     error("session: nothing was declared, and nothing would end it\n  try: s:event{...} before s:run()", 2)
   end
+  if self == default and M.run_default then return M.run_default(self) end
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
   if not self.stopping then

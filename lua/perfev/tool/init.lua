@@ -393,7 +393,7 @@ local own_stdout = io.stdout -- perfl -o replaces it
 function M.show_top(who, opt, spec)
   local shown
   local function title() return opt.event == "cpu-clock" and M.replaced_clock(who, shown) or opt.event end
-  shown = require("perfev.tool.top").show(opt, spec, io.stdout == own_stdout, title)
+  shown = require("perfev.tool.top").show(opt, spec, io.stdout == own_stdout and not session.prints_lines, title)
 end
 
 --- Prints the source lines and instructions of a function with their shares of its samples.

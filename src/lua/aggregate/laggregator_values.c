@@ -1,7 +1,9 @@
 /*
  * laggregator_values.c - values of an aggregator as methods: adds, merges and reads them.
  */
+#include <errno.h>
 #include <lauxlib.h>
+#include <string.h>
 
 #include "lua/aggregate/laggregator_keys.h"
 #include "lua/aggregate/lfollower.h"
@@ -95,6 +97,42 @@ static int l_agg_merge(lua_State *L)
 	self->unnamed = self->symbols;
 	lua_settop(L, 1);
 	return 1;
+}
+
+/*
+ * a:put_under(text, b): adds the values of b, whose keys have one column less, with text as the
+ * first column. If it raises, some may have been added.
+ */
+static int l_agg_put_under(lua_State *L)
+{
+	struct l_agg *self = l_agg_check(L, 1), *from = l_agg_check(L, 3);
+	const struct pev_agg *all = &from->all;
+	size_t len;
+	const char *text = luaL_checklstring(L, 2, &len);
+	int rc = 0;
+
+	luaL_argcheck(L, self->nr_by == from->nr_by + 1, 3, "one column less expected");
+	luaL_argcheck(L, self->all.config.kind == all->config.kind, 3, "another kind");
+	for (uint32_t i = 0; i < all->nr && rc == 0; i++) {
+		const struct pev_cell *cell = all->cells[i];
+
+		self->key.len = 0;
+		rc = pev_key_string(&self->key, text, len);
+		if (rc == 0 && !pev_key_reserve(&self->key, cell->key_len))
+			rc = -ENOMEM;
+		if (rc == 0) {
+			memcpy(self->key.bytes + self->key.len, pev_agg_key(all, cell),
+			       cell->key_len);
+			self->key.len += cell->key_len;
+			rc = pev_agg_put(&self->all, self->key.bytes, self->key.len, cell);
+		}
+	}
+	if (rc == 0)
+		rc = pev_agg_put_other(&self->all, &all->other);
+	if (rc < 0)
+		return luaL_error(L, "no memory for the values of an aggregator");
+	add_uncounted(self, from);
+	return 0;
 }
 
 /* a:delta() -> an aggregator with the values since the last delta(), or all */
@@ -352,6 +390,7 @@ static const luaL_Reg methods[] = {
 	{ "inc", l_agg_inc },
 	{ "clear", l_agg_clear },
 	{ "merge", l_agg_merge },
+	{ "put_under", l_agg_put_under },
 	{ "delta", l_agg_delta },
 	{ "get", l_agg_get },
 	{ "quantile", l_agg_quantile },
