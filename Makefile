@@ -25,7 +25,7 @@ BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
-	prometheus curl
+	prometheus curl clustershell
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
