@@ -611,6 +611,9 @@ function M.taken(rows, result)
   local opts = {}
   for _, row in pairs(rows) do opts[row.into] = result["perfl." .. row.into] end
   opts.pids, opts.tids = flatten(opts.pids), flatten(opts.tids)
+  for name, value in pairs(opts) do
+    if type(value) == "table" and #value == 0 and name ~= "chunks" then opts[name] = nil end
+  end
   return opts
 end
 
@@ -746,7 +749,7 @@ local function check_record(opts)
 end
 
 local function check_pack(opts)
-  local flag = opts.interval and "--interval" or opts.armor and "--armor" or #(opts.labels or {}) > 0 and "--label"
+  local flag = opts.interval and "--interval" or opts.armor and "--armor" or opts.labels and "--label"
   if flag and not opts.pack then
     return ("%s without --pack\n  it concerns frames\n  try: --pack FILE"):format(flag)
   end

@@ -327,7 +327,7 @@ describe("a mistake is reported at the line of the caller:", function()
     { 'perfev.sum { unit = "us" }:merge(perfev.sum { unit = "ns" })', "its values are in ns, and those here in us" },
     { 'for _ in perfev.decoder {}:records(3) do end', "the bytes are a string, not a number" },
     { 'for _ in s:records { fields = { "foo" } } do end', "no sample has a field 'foo'" },
-    { 'perfev.count {}:merge(perfev.sum {})', "^merge: they are not of the same kind" },
+    { 'perfev.count {}:merge(perfev.sum {})', "^merge: it is a perfev.sum, and this is a perfev.count" },
     { 'perfev.count { by = "time", slot = "1s" }:merge(perfev.count { by = "time", slot = 2 })',
       "its times are distinguished by 2, and those here by 1s" },
     { 'perfev.unpack("", 5)', "unpack: a table expected, not 5" },

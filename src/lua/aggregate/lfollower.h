@@ -1,8 +1,8 @@
 /*
  * lfollower.h - followers of an aggregator: each reads the values since it read last.
  *
- * The userdata perfev.core.follower. a:delta() of the script has one, and each exporter has its own, so
- * that they do not take values from each other. A follower keeps its aggregator.
+ * The userdata perfev.core.follower. a:delta() of the script has one, and each exporter has its
+ * own, so that they do not take values from each other. A follower keeps its aggregator.
  */
 #pragma once
 
