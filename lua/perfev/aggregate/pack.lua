@@ -10,6 +10,7 @@ local M = {}
 
 local MAGIC, VERSION = "perfevAG", 2
 local MOST_BYTES = 256 << 20
+local MEMORY_OF_BYTE = 6 -- measured
 local MOST_OPTIONS, MOST_DEPTH = 20000, 110 -- values in a head; a condition has up to 1000 comparisons, 100 deep
 
 local kinds = { count = true, top = true, sum = true, avg = true, min = true, max = true, stats = true, hist = true,
@@ -177,6 +178,9 @@ function M.unpack(agg, profiles, bytes, opts, level)
     return refuse "its content is invalid"
   end
   local head = { kind = kind, options = options, at = at, version = version }
+  -- The collector does not see C's memory, which is about so many times that of the bytes: a loop that merges many
+  -- packs would keep them all.
+  collectgarbage("step", MEMORY_OF_BYTE * #bytes // 1024)
   if kind == "profile" then return profiles._unpack(bytes, head, most) end
   return unpack_aggregator(agg, bytes, head, most)
 end
