@@ -97,6 +97,16 @@ describe("perfl diff", function()
       .. "  try: the pack of a perfev.count or perfev.sum\n", diff("hist", "after").err)
   end)
 
+  it("reads packed profiles, with the value of the same name", function()
+    local p = perfev.profile { values = { { "time", unit = "ns" }, "samples" } }
+    p:add("main;hot", 5000, 1)
+    p:add("main;gone", 1000, 1)
+    run.write_file(dir .. "/profile-pack", p:pack())
+    assert.matches("\n5.00 us +83%.3%% +5.00 us +83%.3%%  hot\n", diff("profile-pack").out)
+    assert.same({ 1, "diff: profile-pack has time, after has samples\n" }, { diff("profile-pack", "after").code,
+      diff("profile-pack", "after").err })
+  end)
+
   it("names the file and the line that cannot be read", function()
     local r = diff("before", "bad")
     assert.same({ 1, "" }, { r.code, r.out })

@@ -276,6 +276,20 @@ describe("--baseline", function()
       { r.code, r.out, r.err })
   end)
 
+  it("compares with a packed profile that has its value", function()
+    local perfev = require "perfev"
+    local old = perfev.profile { values = { "samples", { "time", unit = "ns" } } }
+    old:add("app;root;leaf", 1, 30000000)
+    old:add("app;root;middle", 1, 10000000)
+    local path = run.write_file(dir .. "/old-profile.pack", old:pack())
+    local out = compare(new, "offcputime", "--baseline", path, "-f", "json")
+    assert.matches('"baseline_total":40000000', out, 1, true)
+    path = run.write_file(dir .. "/sizes.pack", perfev.profile { values = { "size", "count" } }:pack())
+    local r = on(new, "-a", "offcputime", "--baseline", path)
+    assert.same({ 1, "", ("offcputime: %s: the pack has size, count, and the profile time\n"):format(path) },
+      { r.code, r.out, r.err })
+  end)
+
   -- leaf has 3 of 4 events, in the baseline 1 of 4
   local scripts = {
     { "profile", "{ type = 1, config = 0 }" }, { "faultstacks", "{ type = 1, config = 5 }" },

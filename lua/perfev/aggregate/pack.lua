@@ -4,6 +4,7 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
+local escape = require "perfev.base.escape"
 local option_tables = require "perfev.option_tables.records"
 
 local M = {}
@@ -133,7 +134,9 @@ end
 
 -- ---- unpacking ----
 
+-- The reason can quote the bytes.
 local function refuse(why, remedy, code)
+  why = why:gsub("[^\n]+", escape)
   return nil, ("unpack: %s%s"):format(why, remedy and "\n  try: " .. remedy or ""), code or core.errno.EBADMSG
 end
 

@@ -1,4 +1,4 @@
---- Reads a file as a profile: a recording, folded stacks, or a packed aggregator.
+--- Reads a file as a profile: a recording, folded stacks, a packed aggregator or a packed profile.
 
 local agg = require "perfev.aggregate.aggregator"
 local escape = require "perfev.base.escape"
@@ -48,11 +48,26 @@ end
 
 local is_stack = { stack = true, ustack = true, kstack = true }
 
+-- Returns the value that is compared of a packed profile; the first one if the caller does not name it.
+local function read_packed_profile(packed, opt)
+  local names, index = {}, not opt.values and 1 or nil
+  for i, value in ipairs(packed.values) do
+    names[i] = value.name
+    if opt.values and value.name == opt.values[1].name then index = i end
+  end
+  if not index then
+    return nil, ("the pack has %s, and the profile %s"):format(table.concat(names, ", "), opt.values[1].name)
+  end
+  local profile = profiles { title = opt.title or packed.title, values = { packed.values[index] } }
+  for stack, values in packed:stacks() do profile:add(stack, values[index]) end
+  return profile
+end
+
 -- The columns of the key become frames, in their order; a stack is all its frames.
 local function read_pack(bytes, opt)
   local packed, why = pack.unpack(agg, profiles, bytes, nil, 2)
   if not packed then return nil, why end
-  if getmetatable(packed) == profiles._class then return packed end
+  if getmetatable(packed) == profiles._class then return read_packed_profile(packed, opt) end
   local spec = packed:spec()
   if spec.kind ~= "count" and spec.kind ~= "sum" then
     return nil, ("the pack is a perfev.%s: its values cannot be added to those of callers\n"

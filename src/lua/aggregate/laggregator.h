@@ -50,6 +50,7 @@ struct l_agg {
 	struct pev_agg recent; /* outside the budget, which a few keys more do not matter to */
 	struct pev_agg named;    /* for PEV_AGG_TOP: by symbol names, where all has addresses */
 	bool is_followed;
+	uint64_t recent_bytes;   /* the most that recent has */
 	struct l_follower *followers; /* a list; they leave it when they are freed */
 	struct l_agg *total; /* all and what clear() removed; NULL: nothing was removed */
 	struct l_uncounted removed; /* by clear(), while there were followers */
@@ -85,9 +86,13 @@ enum {
 	L_AGG_UV_NR = L_AGG_UV_TOTAL
 };
 
-/* Limits of recent: more are passed on at once. */
+/*
+ * Limits of recent: more are passed on at once. The bytes are those of all, within limits, so that
+ * few values with large cells are not passed on all the time.
+ */
 #define L_AGG_RECENT_KEYS 8192
-#define L_AGG_RECENT_BYTES ((uint64_t)1 << 20)
+#define L_AGG_RECENT_LEAST ((uint64_t)1 << 20)
+#define L_AGG_RECENT_MOST ((uint64_t)16 << 20)
 
 /* Pops a value; the aggregator at idx keeps it in L_AGG_UV_HOMES, by that address. */
 void l_agg_keep(lua_State *L, int idx, const void *address);
@@ -134,7 +139,7 @@ static inline struct pev_agg *l_agg_current(struct l_agg *self)
 		return &self->all;
 	/* Without memory recent stays, and grows: values are not lost. */
 	if (self->recent.nr >= L_AGG_RECENT_KEYS ||
-	    pev_agg_bytes(&self->recent) > L_AGG_RECENT_BYTES)
+	    pev_agg_bytes(&self->recent) > self->recent_bytes)
 		l_agg_pass_on(self);
 	return &self->recent;
 }

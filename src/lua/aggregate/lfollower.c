@@ -49,6 +49,14 @@ static void move_recent(struct l_agg *self, struct l_follower *to)
 	pev_agg_init(&self->recent, &self->recent.config, NULL);
 }
 
+static void set_limit(struct l_agg *self)
+{
+	uint64_t bytes = pev_agg_bytes(&self->all);
+
+	bytes = bytes < L_AGG_RECENT_MOST ? bytes : L_AGG_RECENT_MOST;
+	self->recent_bytes = bytes > L_AGG_RECENT_LEAST ? bytes : L_AGG_RECENT_LEAST;
+}
+
 static int begin_merges(struct l_agg *self, struct pev_agg_merge *merges, uint32_t *nr,
 			struct l_follower **mover)
 {
@@ -89,6 +97,7 @@ int l_agg_pass_on(struct l_agg *self)
 	free(merges);
 	if (rc < 0)
 		return rc;
+	set_limit(self);
 	if (self->total)
 		self->total->unnamed = self->symbols;
 	if (mover)
@@ -173,6 +182,7 @@ struct l_follower *l_follower_push(lua_State *L, int idx, bool keeps_cleared)
 		follower->missed = self->removed;
 	link_follower(self, follower);
 	self->is_followed = true;
+	set_limit(self);
 	return follower;
 }
 
