@@ -20,14 +20,16 @@ static int open_socket(int family)
 {
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	return fd;
 }
 
 /* ---- TCP ---- */
 
 static uint16_t port_of(int fd)
 {
-	struct sockaddr_storage name;
+	struct sockaddr_storage name = { 0 };
 	socklen_t len = sizeof(name);
 
 	if (getsockname(fd, (struct sockaddr *)&name, &len) < 0)

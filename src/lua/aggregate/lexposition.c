@@ -1,7 +1,6 @@
 /*
- * lexposition.c - the userdata perfev.core.exposition: an aggregator's values by label, which are
- * then written as samples of Prometheus' text format (aggregate/exposition.h). Both are done in
- * steps.
+ * lexposition.c - the userdata perfev.core.exposition: the values of an aggregator by label, which
+ * are then written as samples of Prometheus' text format (aggregate/exposition.h). Both in steps.
  *
  * lua/perfev/aggregate/prometheus.lua chooses names and types.
  */
