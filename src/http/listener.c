@@ -29,14 +29,16 @@ static int open_socket(int family)
 
 static uint16_t port_of(int fd)
 {
-	struct sockaddr_storage name = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} name = { .in6 = { 0 } };
 	socklen_t len = sizeof(name);
 
-	if (getsockname(fd, (struct sockaddr *)&name, &len) < 0)
+	if (getsockname(fd, &name.any, &len) < 0)
 		return 0;
-	if (name.ss_family == AF_INET6)
-		return ntohs(((const struct sockaddr_in6 *)&name)->sin6_port);
-	return ntohs(((const struct sockaddr_in *)&name)->sin_port);
+	return ntohs(name.any.sa_family == AF_INET6 ? name.in6.sin6_port : name.in.sin_port);
 }
 
 /* Returns a listening descriptor, or -errno. */
