@@ -262,7 +262,7 @@ describe("perfl --http", function()
     local used = refusal(served.port)
     served:finish()
     assert.same({ 1, ("perfl: --http: 127.0.0.1 port %s: Address already in use\n"
-      .. "  try: another port or path, or --http 0 for a free port\n"):format(served.port) }, used)
+      .. "  try: another port, or --http 0 for a free one\n"):format(served.port) }, used)
     assert.same({ 1, "perfl: --http: 192.0.2.1 port 80: Cannot assign requested address\n"
       .. "  try: an address of this machine, or 0.0.0.0 for all\n" }, refusal "192.0.2.1:80")
   end)
@@ -346,12 +346,13 @@ describe("perfl --http unix:PATH", function()
     local served = serve()
     local used = refused(dir .. "/s")
     served:finish()
-    assert.equal(("perfl: --http: socket %s/s: Address already in use\n"
-      .. "  try: another port or path, or --http 0 for a free port\n"):format(dir), used)
+    assert.equal(("perfl: --http: socket %s/s: Address already in use\n  try: another path\n"):format(dir), used)
     run.write_file(dir .. "/file", "content")
-    assert.equal(("perfl: --http: %s/file exists and is not a socket\n"):format(dir), refused(dir .. "/file"))
+    assert.equal(("perfl: --http: %s/file exists and is not a socket\n  try: another path\n"):format(dir),
+      refused(dir .. "/file"))
     assert.equal("content", run.slurp(dir .. "/file"))
-    assert.matches("the path is longer than 107 bytes\n$", refused(dir .. "/" .. ("x"):rep(120)))
-    assert.matches("^perfl: %-%-http: socket /nonexistent/s: No such file or directory\n", refused "/nonexistent/s")
+    assert.matches("the path is longer than 107 bytes\n  try: a shorter path\n$", refused(dir .. "/" .. ("x"):rep(120)))
+    assert.equal("perfl: --http: socket /nonexistent/s: No such file or directory\n  try: a directory that exists\n",
+      refused "/nonexistent/s")
   end)
 end)

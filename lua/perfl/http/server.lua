@@ -144,10 +144,14 @@ end
 -- ---- start and end ----
 
 local E = core.errno
-local remedies = {
-  [E.EADDRINUSE] = "another port or path, or --http 0 for a free port", [E.EACCES] = "a port from 1024 on",
+local port_remedies = {
+  [E.EADDRINUSE] = "another port, or --http 0 for a free one", [E.EACCES] = "a port from 1024 on",
   [E.EADDRNOTAVAIL] = "an address of this machine, or 0.0.0.0 for all",
   [E.EINVAL] = "an address, as in --http 127.0.0.1:9464",
+}
+local path_remedies = {
+  [E.EADDRINUSE] = "another path", [E.EEXIST] = "another path", [E.ENAMETOOLONG] = "a shorter path",
+  [E.EACCES] = "a directory that you may write to", [E.ENOENT] = "a directory that exists",
 }
 
 --- Listens; requests are answered once the server is attached to a session.
@@ -170,7 +174,7 @@ function M.open(where, opts)
   if not http then return nil, ("--http: %s\ntry: %s"):format(why, remedy or "make deps, make") end
   local native, reason, errno = http.listen(address)
   if not native then
-    remedy = remedies[errno]
+    remedy = (address.path and path_remedies or port_remedies)[errno]
     return nil, ("--http: %s%s"):format(escape(reason), remedy and "\ntry: " .. remedy or "")
   end
   if address.port then address.port = native:port() end
