@@ -168,6 +168,8 @@ describe("the server", function()
       server:close()
       server:close()
       assert.has_error(function() server:fd() end, "the server is closed")
+      assert.is_false((server:send(1, "x")))
+      server:finish(1)
       return false
     end })
     assert.is_true(closed)

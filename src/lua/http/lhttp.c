@@ -270,15 +270,15 @@ static int l_turn(lua_State *L)
 
 /*
  * server:send(id, text) -> true | false, errno: on the stream that answers this request; ENOENT:
- * its client is gone, ENOBUFS: it is too slow
+ * its client is gone, or the server is closed; ENOBUFS: the client is too slow
  */
 static int l_send(lua_State *L)
 {
-	struct l_http *self = check_open(L);
+	const struct l_http *self = luaL_checkudata(L, 1, TYPENAME);
 	const uint64_t id = (uint64_t)luaL_checkinteger(L, 2);
 	size_t len;
 	const char *text = luaL_checklstring(L, 3, &len);
-	const int rc = pev_http_send(self->http, id, text, len);
+	const int rc = self->http ? pev_http_send(self->http, id, text, len) : -ENOENT;
 
 	lua_pushboolean(L, rc == 0);
 	if (rc == 0)
@@ -290,7 +290,11 @@ static int l_send(lua_State *L)
 /* server:finish(id): ends the stream */
 static int l_finish(lua_State *L)
 {
-	pev_http_finish(check_open(L)->http, (uint64_t)luaL_checkinteger(L, 2));
+	const struct l_http *self = luaL_checkudata(L, 1, TYPENAME);
+	const uint64_t id = (uint64_t)luaL_checkinteger(L, 2);
+
+	if (self->http)
+		pev_http_finish(self->http, id);
 	return 0;
 }
 
