@@ -643,6 +643,15 @@ local function run_script(words)
   return outcome(why_failed or unwritten)
 end
 
+-- -> options.scan's result, the words without --sandbox's value, its options or nil | nil, the reason
+local function scan(argv, possible_verbs)
+  local words = command_line.scan(argv, find_script.exists, possible_verbs)
+  if not words.sandbox then return words, argv end
+  local plain, sandboxed = sandbox.read(argv, words)
+  if not plain then return nil, sandboxed end
+  return command_line.scan(plain, find_script.exists, possible_verbs), plain, sandboxed
+end
+
 -- Runs a script up to its session.
 local function run_describe(words)
   local own, is_json = require("perfl.verb.describe").split(words)
@@ -650,8 +659,11 @@ local function run_describe(words)
     io.write(is_json)
     return 0
   end
-  words = command_line.scan(own, find_script.exists)
-  run = { words = words, describes = is_json and "json" or "text", output = io.output() }
+  local argv, sandboxed
+  words, argv, sandboxed = scan(own)
+  if not words then return usage_error(argv) end
+  run = { words = words, argv = argv, sandboxed = sandboxed }
+  run.describes, run.output = is_json and "json" or "text", io.output()
   if not words.script and not words.chunks then return usage_error "describe: no script given" end
   if every_verb[words.script] and not find_script.exists(words.script) then
     return usage_error(("describe: '%s' is a part of perfl, not a script"):format(words.script))
@@ -675,12 +687,9 @@ end
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
   if every_verb[argv[1]] then return run_verb(argv[1], table.move(argv, 2, #argv, 1, {})) end
-  local words, sandboxed = command_line.scan(argv, find_script.exists, every_verb), nil
-  if words.sandbox then
-    argv, sandboxed = sandbox.read(argv, words)
-    if not argv then return usage_error(sandboxed) end
-    words = command_line.scan(argv, find_script.exists, every_verb)
-  end
+  local words, sandboxed
+  words, argv, sandboxed = scan(argv, every_verb)
+  if not words then return usage_error(argv) end
   if words.verb then return run_verb(words.verb, words.verb_words) end
   run = { words = words, argv = argv, sandboxed = sandboxed }
   if words.version and not words.script then

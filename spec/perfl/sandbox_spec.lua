@@ -354,6 +354,20 @@ describe("perfl --sandbox", function()
     assert.matches("^perfl: %-%-switch%-output and %-%-sandbox at once", usage("--sandbox", "--record", "x",
       "--switch-output", "1M", "-a", "-e", "x = 1"))
     assert.matches("^perfl: %-%-debuginfod and %-%-sandbox at once", usage("--sandbox", "--debuginfod", "-e", "x = 1"))
+    assert.matches("^perfl: %-i, %-%-record and %-%-sandbox at once", usage("--sandbox", "-i", "x", "--record", "y",
+      "-e", "x = 1"))
+  end)
+
+  it("is written before the script, because the words after it may be a command's", function()
+    assert.matches("^perfl: %-%-sandbox comes after the script, or in a command\n", usage("cswlog", "--sandbox"))
+    local r = run { run.perfl, "-q", "-e", "event { 'task-clock', sample = print, period = 1 << 40 }", "--", "echo",
+                    "--sandbox=mem=1" }
+    assert.same({ 0, "--sandbox=mem=1\n" }, { r.code, r.out })
+  end)
+
+  it("also holds for perfl describe", function()
+    local r = run({ run.perfl, "describe", "--sandbox", "-e", "os.execute 'touch stolen'" }, { env = ENV })
+    assert.matches("os.execute: not available with %-%-sandbox", r.err)
   end)
 
   it("is for scripts", function()

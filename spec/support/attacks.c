@@ -79,7 +79,7 @@ static int l_openat2(lua_State *L)
 static int l_execve(lua_State *L)
 {
 	char *const words[] = { (char *)"true", NULL };
-	int pid = vfork();
+	int pid = fork();
 
 	if (pid == 0) {
 		execve("/bin/true", words, NULL);

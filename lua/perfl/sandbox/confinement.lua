@@ -118,6 +118,8 @@ function M.apply(s, run, options)
     core.guard_keep_open(run.opts.record)
   end
   local missing = {}
+  local threads = not core.hooked() and core.list "/proc/self/task" or {}
+  if threads[2] then missing[1] = "a single thread: Landlock and capabilities do not concern the others" end
   seccomp_module() -- loads it
   for _, step in ipairs(steps(s, run, options)) do
     local ok, why = step[2]()

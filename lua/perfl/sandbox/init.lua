@@ -103,10 +103,10 @@ local allowed_signals = { [core.signals.USR1] = true, [core.signals.USR2] = true
 
 -- The options of sessions that have effects outside -> whether the value is what the command line asked for.
 local is_asked = {
-  record = function(path) return path == run.opts.record end,
+  record = function(path) return run.opts and path == run.opts.record end,
   switch_output = function() return false end,
   command = function(words) return words == run.words.command end,
-  input = function(path) return path == run.opts.input or is_named(path) end,
+  input = is_named,
   signal = function(number) return allowed_signals[number] end,
 }
 
@@ -157,6 +157,9 @@ function M.allow_options(opts)
         name == "debuginfod" and "it needs the network" or "it makes files while the script runs")
     end
   end
+  if opts.input and opts.record then
+    return "-i, --record and --sandbox at once: the new recording is made at the end\ntry: perfl cut"
+  end
   if opts.record and opts.record ~= "-" then core.guard_allow_file(opts.record) end
 end
 
@@ -173,19 +176,17 @@ function M.limited(f, ...)
   return f(...)
 end
 
---- Confines perfl by the kernel, when the events of a session are open; raises what fails. A recording that a script
--- reads while the default session starts, as a baseline, is no reason.
+--- Confines perfl by the kernel, when the events of a session are open. A recording that a script reads while the
+-- default session starts, as a baseline, is no reason. If that fails, the process ends: a script could catch an error
+-- and go on, or cause one by using up memory, descriptors or the stack.
 function M.confine(s)
   if started.is_confined or s.replay and s ~= session.default() then return end
-  started.is_confined = true
-  local missing = confinement.apply(s, run, started)
-  if not missing then return end
-  if not started.best_effort then
-    run.status = M.EXIT_REFUSED
-    message.say(missing)
-    error(setmetatable({ status = run.status }, message.Leave), 0)
-  end
-  message.say(missing)
+  core.limit_memory(started.memory + RESERVE)
+  local ok, missing = pcall(core.unlimited, confinement.apply, s, run, started)
+  started.is_confined = ok
+  if not ok or missing then message.say(tostring(missing)) end
+  if not ok or missing and not started.best_effort then os.exit(M.EXIT_REFUSED, true) end
+  core.limit_memory(started.memory)
 end
 
 --- True once a limit was reached: the run ends.
