@@ -54,6 +54,6 @@ if opt.trigger then
 end
 perfev.done(function()
   if not opt.trigger then snapshot("the end") end
-  if failed then tool.refuse("flightrec", "a snapshot is missing", 1) end
+  if failed then tool.refuse("flightrec", "not every snapshot is there", 1) end
 end)
 perfev.signal("USR1", function() snapshot("SIGUSR1") end)
