@@ -160,7 +160,7 @@ end
 
 -- For the version of a static perfl.
 local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
-missing: it cannot load Lua modules that are written in C, nor disassemble]]
+missing: it cannot load Lua modules that are written in C, disassemble, nor confine (--sandbox)]]
 
 local function print_version()
   io.write("perfl ", perfev._VERSION, native.static and static or "", "\n")

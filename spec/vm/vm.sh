@@ -35,7 +35,8 @@ skipped='0 passed, 0 failed, 1 skipped'
 # What runs in a guest is what runs here: packages of this machine's release of Debian.
 gcc=$(gcc -dumpversion)
 headers="libc6-dev liblua5.4-dev libelf-dev libdw-dev liblzma-dev libstdc++6
-	libstdc++-$gcc-dev libpfm4-dev libzstd-dev libbz2-dev libcapstone-dev"
+	libstdc++-$gcc-dev libpfm4-dev libzstd-dev libbz2-dev libcapstone-dev
+	libseccomp-dev"
 few='busybox-static lua-busted lua5.4 liblua5.4-0 dash libc-bin coreutils util-linux procps
 	libelf1 libdw1 liblzma5 libstdc++6 libpfm4 libzstd1'
 more='gcc libc6-dev binutils make liblua5.4-dev pkg-config libtraceevent-dev strace linux-perf bash
