@@ -51,6 +51,12 @@ static const char *const accepting[] = {
 	"setsockopt",
 };
 
+#ifdef __s390__
+#define CLONE_FLAGS_AT 1 /* CONFIG_CLONE_BACKWARDS2 */
+#else
+#define CLONE_FLAGS_AT 0
+#endif
+
 /* A call that is allowed if an argument, masked, has this value. */
 static const struct {
 	const char *name;
@@ -63,7 +69,7 @@ static const struct {
 	{ "mmap", 2, PROT_EXEC, 0 },
 	{ "mmap2", 2, PROT_EXEC, 0 },
 	{ "mprotect", 2, PROT_EXEC, 0 },
-	{ "clone", 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM },
+	{ "clone", CLONE_FLAGS_AT, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM },
 #define ANY UINT64_C(0xffffffff)
 	{ "fcntl", 1, ANY, F_GETFD }, { "fcntl", 1, ANY, F_SETFD },
 	{ "fcntl", 1, ANY, F_GETFL }, { "fcntl", 1, ANY, F_SETFL },

@@ -86,7 +86,7 @@ local function readable_paths(run, options)
   return paths
 end
 
-local function steps(s, run, options)
+local function steps(run, options)
   local command = core.guard_command()
   return {
     { "no_new_privs", core.no_new_privs },
@@ -99,7 +99,7 @@ local function steps(s, run, options)
     { "seccomp", function()
       local module, why = seccomp_module()
       if not module then return nil, why end
-      local ok, what, code = module.confine(command, run.opts.http ~= nil or s.accepts_connections == true)
+      local ok, what, code = module.confine(command, run.opts.http ~= nil)
       return ok, not ok and ("seccomp filters: %s: %s"):format(what, core.strerror(code))
     end },
   }
@@ -121,7 +121,7 @@ function M.apply(s, run, options)
   local threads = not core.hooked() and core.list "/proc/self/task" or {}
   if threads[2] then missing[1] = "a single thread: Landlock and capabilities do not concern the others" end
   seccomp_module() -- loads it
-  for _, step in ipairs(steps(s, run, options)) do
+  for _, step in ipairs(steps(run, options)) do
     local ok, why = step[2]()
     if not ok then missing[#missing + 1] = why or step[1] end
   end
