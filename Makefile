@@ -427,12 +427,12 @@ $(BUILD)/perfl $(BUILD)/host:
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN)
 
 # One file for machines without packages. It cannot load modules in C.
-# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS; Debian has no
-# static libseccomp.
-NOT_STATIC = %disassembler.o $(BUILD)/src/http/% %/lhttp.o %/lseccomp.o %seccomp_filter.o
+# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS.
+NOT_STATIC = %disassembler.o $(BUILD)/src/http/% %/lhttp.o
 STATIC_O = $(filter-out $(NOT_STATIC),$(CORE_O) $(MODULE_O)) $(BUILD)/src/perfl.o $(BIND_O) \
 	$(BUILD)/embed.o
-STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd) \
+STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd \
+	libseccomp) \
 	-lpfm -l:libstdc++.a -lm
 static: $(BUILD)/static/perfl ## build perfl as one static file with its scripts
 	@wc -c $<

@@ -49,6 +49,7 @@ LINKED(disassembler);
 LINKED(elf);
 LINKED(frame);
 LINKED(pfm);
+LINKED(seccomp);
 LINKED(symtab);
 LINKED(zstd);
 
@@ -705,6 +706,7 @@ static void preload_linked(lua_State *L)
 		{ "perfev.elf",          luaopen_perfev_elf },
 		{ "perfev.frame",        luaopen_perfev_frame },
 		{ "perfev.pfm",          luaopen_perfev_pfm },
+		{ "perfev.seccomp",      luaopen_perfev_seccomp },
 		{ "perfev.symtab",       luaopen_perfev_symtab },
 		{ "perfev.zstd",         luaopen_perfev_zstd },
 	};

@@ -32,8 +32,7 @@ end
 local function seccomp_module()
   local ok, module = pcall(require, "perfev.seccomp")
   if ok then return module end
-  return nil, native.static and "libseccomp, which a static perfl cannot load"
-    or "perfev's module for libseccomp beside perfl"
+  return nil, "perfev's module for libseccomp beside perfl"
 end
 
 --- Returns what this machine lacks for the confinement, as a message, or nil.
