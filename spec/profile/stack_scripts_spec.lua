@@ -278,10 +278,10 @@ describe("--baseline", function()
 
   it("compares with a packed profile that has its value", function()
     local perfev = require "perfev"
-    local old = perfev.profile { values = { "samples", { "time", unit = "ns" } } }
-    old:add("app;root;leaf", 1, 30000000)
-    old:add("app;root;middle", 1, 10000000)
-    local path = run.write_file(dir .. "/old-profile.pack", old:pack())
+    local before = perfev.profile { values = { "samples", { "time", unit = "ns" } } }
+    before:add("app;root;leaf", 1, 30000000)
+    before:add("app;root;middle", 1, 10000000)
+    local path = run.write_file(dir .. "/before.pack", before:pack())
     local out = compare(new, "offcputime", "--baseline", path, "-f", "json")
     assert.matches('"baseline_total":40000000', out, 1, true)
     path = run.write_file(dir .. "/sizes.pack", perfev.profile { values = { "size", "count" } }:pack())

@@ -465,15 +465,18 @@ int pev_agg_merge_begin(struct pev_agg_merge *merge, struct pev_agg *agg,
 	int rc;
 
 	*merge = (struct pev_agg_merge){ .agg = agg, .from = from };
-	if (!is_alike(&agg->config, &from->config))
-		return pev_fail(err, -EINVAL, "they are not of the same kind");
+	if (!is_alike(&agg->config, &from->config)) {
+		pev_fail(err, -EINVAL, "they are not of the same kind");
+		return -EINVAL;
+	}
 	merge->before = pev_cells_mark(agg);
 	rc = agg->config.kind == PEV_AGG_TOP ? pev_top_reserve(agg, from, &merge->both)
 					     : reserve_cells(merge);
 	if (rc == 0)
 		return 0;
 	pev_agg_merge_cancel(merge);
-	return pev_fail(err, rc, "no memory for both");
+	pev_fail(err, -ENOMEM, "no memory for both");
+	return -ENOMEM;
 }
 
 void pev_agg_merge_cancel(struct pev_agg_merge *merge)

@@ -47,7 +47,7 @@ struct l_follower {
  */
 struct l_agg {
 	struct pev_agg all;
-	struct pev_agg recent; /* outside the budget, which a few keys more do not matter to */
+	struct pev_agg recent;   /* not in the budget, but small: see L_AGG_RECENT_KEYS */
 	struct pev_agg named;    /* for PEV_AGG_TOP: by symbol names, where all has addresses */
 	bool is_followed;
 	uint64_t recent_bytes;   /* the most that recent has */
