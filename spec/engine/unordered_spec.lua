@@ -170,6 +170,26 @@ describe("aggregators that need no order of time", function()
     assert.is_true(#r.rows.count[1] == 5 and #r.rows.quantile[1] == 5)
   end)
 
+  it("pass their values on to followers", function()
+    local unfollowed = in_order(spill(whole))
+    local r = assert_same(spill(whole), nil, function(s)
+      local list = {}
+      for name, agg in pairs(declare(s)) do
+        local follower, delta = core.aggregator_follow(agg), nil
+        list[name] = agg
+        list["delta of " .. name] = setmetatable({}, { __index = function(_, method)
+          delta = delta or follower:delta()
+          return function() return delta[method](delta) end
+        end })
+      end
+      return list
+    end)
+    for name, rows in pairs(unfollowed.rows) do
+      assert.same(rows, r.rows[name], name)
+      assert.same(rows, r.rows["delta of " .. name], name)
+    end
+  end)
+
   it("count each of many numbers by itself", function()
     local expected = {}
     for i = 1, SAMPLES do

@@ -35,26 +35,35 @@ local COUNTS = [[
   local all = p.count {}
   local by_pid = p.sum { by = "pid", value = "args.count" }
   local by_cpu = p.count { by = "cpu" }
-  local ticked = 0
-  local function take() ticked = ticked + (all:delta():get() or 0) end
+  local ticked, follower, followed = 0, nil, p.sum { by = "pid", value = "args.count" }
+  local function take()
+    ticked = ticked + (all:delta():get() or 0)
+    followed:merge(follower:delta())
+  end
+  p.begin(function()
+    local exported = require "perfev.aggregate.exported"
+    follower = exported.follow(exported.list()[2])
+    assert(exported.list()[2].source == by_pid)
+  end)
   p.event { WRITE, filter = "count == 1", sample = { all, by_pid, by_cpu } }
   p.every("1ms", take)
   p.done(function()
     take()
     local t, n = p.totals(), all:get()
-    print(n + t.lost, t.delivered - n, ticked - n, sum(by_pid) - n, sum(by_cpu) - n, #by_pid)
+    print(n + t.lost, t.delivered - n, ticked - n, sum(by_pid) - n, sum(by_cpu) - n, #by_pid, sum(followed) - n)
   end)
 ]]
 
 describe("threads that read the rings", function()
   for _, readers in ipairs { 1, 2, 3 } do
     it(("count every record of two busy CPUs, as %d"):format(readers), function()
-      assert.equal(("%d\t0\t0\t0\t0\t2\n"):format(2 * CALLS), (output(("-m 4M --readers %d"):format(readers), COUNTS)))
+      assert.equal(("%d\t0\t0\t0\t0\t2\t0\n"):format(2 * CALLS),
+        (output(("-m 4M --readers %d"):format(readers), COUNTS)))
     end)
   end
 
   it("count every record when the rings are too small for them", function()
-    assert.equal(("%d\t0\t0\t0\t0\t2\n"):format(2 * CALLS), (output("-m 4K --readers 2", COUNTS)))
+    assert.equal(("%d\t0\t0\t0\t0\t2\t0\n"):format(2 * CALLS), (output("-m 4K --readers 2", COUNTS)))
   end)
 
   it("leave the names of tasks to the session", function()
