@@ -183,6 +183,8 @@ describe("a followed aggregator", function()
         local sum = one:other() or 0
         for _, row in ipairs(one:rows()) do sum = sum + row.value end
         assert.equal(30000, sum)
+        local _, others, unfit = one:other()
+        assert.same({ 30000 - #one, others }, { others, unfit })
         assert.is_true(#one > 100 and #one < 30000)
       end
       assert.is_true(s:totals().beyond_memory > 0)
