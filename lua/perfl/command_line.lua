@@ -93,6 +93,12 @@ local function id_list(what, kind, least)
   end
 end
 
+local function parse_names(text)
+  local names = {}
+  for name in text:gmatch "[^,]+" do names[#names + 1] = name end
+  return names
+end
+
 --- perfl's own options, in the order of --help. Each has a long name. `many`: may be repeated. A script may declare the
 -- short names, except -h; `yields`: also the long one.
 M.groups = {
@@ -168,8 +174,8 @@ M.groups = {
     { "--http", into = "http", metavar = "[ADDR:]PORT",
       help = "serve the values meanwhile, /metrics for Prometheus, on this port of 127.0.0.1 or of ADDR, or on "
         .. "unix:PATH" },
-    { "--http-host", into = "http_hosts", metavar = "NAME", many = true,
-      help = "answer requests for this name of the machine, too" },
+    { "--http-host", into = "http_hosts", metavar = "NAME[,...]", convert = parse_names,
+      help = "answer requests for these names of the machine, too" },
     { "-q --quiet", into = "quiet", help = "print no summary line and no unread aggregators" },
     { "-v --verbose", into = "verbose", many = true,
       help = "print the events that are opened; -vv: also every system call" },

@@ -241,7 +241,7 @@ describe("perfl --http", function()
   end
 
   it("answers for the names of --http-host", function()
-    local served = http.serve(dir, { "-q", "--http-host", "DB1.example" }, SCRIPT)
+    local served = http.serve(dir, { "-q", "--http-host", "db.example,DB1.example" }, SCRIPT)
     local status = http.get(served, "/healthz", { host = "db1.example:9464" })
     served:finish()
     assert.equal(200, status)
