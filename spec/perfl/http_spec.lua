@@ -31,6 +31,7 @@ local function with_client(handler, client, opts)
       server:turn(handler)
     end },
   }
+  if opts.with_server then opts.with_server(server) end
   if opts.meanwhile then s:every("20ms", function() return opts.meanwhile(server) end) end
   assert(s:run())
   return assert(run.slurp(dir .. "/client"))
@@ -158,6 +159,16 @@ describe("the server", function()
       { meanwhile = function(server) most = math.max(most, (server:connections())) end })
     assert.equal(("%d refused\nserved\n"):format(more), output)
     assert.is_true(most <= CONNECTIONS, most)
+  end)
+
+  it("is not closed by a handler", function()
+    local server_of, why
+    local answer = with_client(function()
+      why = select(2, pcall(server_of.close, server_of))
+      return 200, PLAIN, "still here"
+    end, { "send", get "/" }, { with_server = function(server) server_of = server end })
+    assert.matches("the server answers a request$", why)
+    assert.equal("still here", (select(3, http.parse(answer))))
   end)
 
   it("is closed once, with clients", function()

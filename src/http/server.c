@@ -606,6 +606,11 @@ void pev_http_close(struct pev_http *http)
 	free(http);
 }
 
+bool pev_http_is_in_turn(const struct pev_http *http)
+{
+	return http->in_turn;
+}
+
 int pev_http_fd(const struct pev_http *http)
 {
 	return http->epfd;

@@ -53,8 +53,9 @@ struct pev_http_calls {
 int pev_http_open(struct pev_http **http, struct pev_http_listener *listener,
 		  const struct pev_http_calls *calls, unsigned request_s, unsigned answer_s,
 		  struct pev_err *err);
-/* Cuts all connections. NULL is allowed. */
+/* Cuts all connections. NULL is allowed. Not within a turn. */
 void pev_http_close(struct pev_http *http);
+bool pev_http_is_in_turn(const struct pev_http *http);
 /* Readable when a turn is due. */
 int pev_http_fd(const struct pev_http *http);
 const struct pev_http_listener *pev_http_listener_of(const struct pev_http *http);

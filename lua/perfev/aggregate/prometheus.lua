@@ -86,7 +86,7 @@ end
 -- @tparam {string,...} labels  name, value, name, value …
 -- @tparam number value
 function M.sample(name, labels, value)
-  local text = math.type(value) == "float" and ("%.9g"):format(value) or tostring(value)
+  local text = math.type(value) == "float" and ("%.15g"):format(value) or tostring(value)
   return ("%s%s %s\n"):format(name, core.label_text(table.unpack(labels)), text)
 end
 

@@ -13,6 +13,7 @@ local M = {}
 local MAX_SERIES = 2000
 local TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+-- A metric with these samples: labels, value, labels, value …
 local function metric(name, kind, help, ...)
   local lines = { prometheus.head(name, kind, help) }
   for i = 1, select("#", ...), 2 do
@@ -39,7 +40,7 @@ local function run_metrics(server)
   }
 end
 
--- Returns a function that passes a metric with one sample for each aggregator.
+-- Returns the labels and the value of a sample for each aggregator.
 local function by_aggregator(entries, value)
   local samples = {}
   for _, entry in ipairs(entries) do
@@ -80,6 +81,7 @@ local function chain(sources)
   end
 end
 
+-- An iterator with one piece: the result of f.
 local function once(f, ...)
   local args = table.pack(...)
   return function()

@@ -308,12 +308,14 @@ static int l_connections(lua_State *L)
 	return 2;
 }
 
-/* server:close(); can be called twice */
+/* server:close(); can be called twice, but not by a function that answers a request */
 static int l_close(lua_State *L)
 {
 	struct l_http *self = luaL_checkudata(L, 1, TYPENAME);
 	struct pev_http *http = self->http;
 
+	if (http && pev_http_is_in_turn(http))
+		return luaL_error(L, "the server answers a request");
 	lua_settop(L, 1);
 	self->L = L;
 	self->http = NULL;
