@@ -60,7 +60,7 @@ function M.open(opts)
       io.output(io.stdout)
     end
   else
-    file, why = output.open_file(opts.pack, "frames")
+    file, why = output.open_file(opts.pack, "frames", "--pack")
     if not file then return nil, why end
   end
   session.prints_lines = true

@@ -35,29 +35,30 @@ local function belongs_to_another(mode, uid)
   return native.euid == 0 and mode & TYPE ~= DEVICE and not load_source.is_ours(uid)
 end
 
-local function explain_failure(what, why, code)
+local function explain_failure(what, flag, why, code)
   local link = native.euid == 0 and code == ELOOP
   return ("cannot write the %s: %s%s"):format(what, escape(why), link and
-    "\nroot does not follow a symbolic link to write\ntry: the path that the link leads to"
+    ("\nroot does not follow a symbolic link to write\ntry: %s with the path that the link leads to"):format(flag)
     or code == ENXIO and "\nno process reads this FIFO\ntry: start the reader first" or "")
 end
 
 --- Opens a file to write, and empties it; a new file has mode 0600.
 -- @tparam string path
 -- @tparam string what  its content, for messages
+-- @tparam string flag  the option that names it
 -- @treturn[1] file
 -- @treturn[2] nil
 -- @treturn[2] string
-function M.open_file(path, what)
+function M.open_file(path, what, flag)
   local file, mode, uid = native.open(path, "w")
-  if not file then return nil, explain_failure(what, mode, uid) end
+  if not file then return nil, explain_failure(what, flag, mode, uid) end
   if belongs_to_another(mode, uid) then
     file:close()
-    return nil, ("cannot write the %s: '%s' belongs to user %d, who could read it\ntry: a new file"):format(
-      what, escape(path), uid)
+    return nil, ("cannot write the %s: '%s' belongs to user %d, who could read it\ntry: %s with a new file")
+      :format(what, escape(path), uid, flag)
   end
   local ok, why = native.truncate(file)
-  if not ok then return nil, explain_failure(what, why) end
+  if not ok then return nil, explain_failure(what, flag, why) end
   return file
 end
 
@@ -66,7 +67,7 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.redirect(path)
-  local file, why = M.open_file(path, "output")
+  local file, why = M.open_file(path, "output", "-o")
   if not file then return nil, why end
   shown_name = ("'%s'"):format(escape(path))
   io.output(file)

@@ -259,6 +259,17 @@ describe("perfl --pack", function()
     assert.matches("cannot write the frames to '/dev/full': No space left on device", r.err, 1, true)
   end)
 
+  it("refuses, as root, another user's file, and does not empty it", function()
+    if not run.root then return pending "needs root" end
+    local path = run.write_file(dir .. "/other", "theirs")
+    assert(os.execute("chown 1 " .. q(path)))
+    local r = on("1-1", ("--pack %s syscount"):format(q(path)))
+    assert.equal(1, r.code)
+    assert.matches("cannot write the frames: '.*/other' belongs to user 1, who could read it\n"
+      .. "  try: %-%-pack with a new file\n", r.err)
+    assert.equal("theirs", run.slurp(path))
+  end)
+
   it("refuses invalid command lines with a remedy", function()
     for words, why in pairs {
       ["--armor syscount"] = "--armor without --pack", ["--label a=b syscount"] = "--label without --pack",

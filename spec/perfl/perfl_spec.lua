@@ -907,7 +907,7 @@ describe("perfl", function()
       local r = perfl { "-o", path, "-e", "print 'mine'" }
       assert.same({ 1, "theirs" }, { r.code, run.slurp(path) })
       contains(r.err, ("perfl: cannot write the output: '%s' belongs to user 1, who could read it\n"):format(path),
-        "  try: a new file\n")
+        "  try: -o with a new file\n")
       assert.equal(0, perfl({ "-o", path, "-e", "print 'mine'" }, { env = { SUDO_UID = "1" } }).code)
       assert.equal("mine\n", run.slurp(path))
     end)
