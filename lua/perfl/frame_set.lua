@@ -182,6 +182,11 @@ function Set:add(frame, now)
   if wrong then return nil, ("%s: '%s': %s"):format(host_of(header), escape(header.name), wrong), EBADMSG end
   local value, fault, code = frame:value()
   if not value then return nil, ("%s: '%s': %s"):format(host_of(header), escape(header.name), fault), code end
+  local kind = type(value) == "userdata" and value:spec().kind or "profile"
+  if kind ~= header.kind then
+    return nil, ("%s: '%s': its header says %s, and it is a %s"):format(host_of(header), escape(header.name),
+      escape(header.kind), kind), EBADMSG
+  end
   entry = entry_of(self, header)
   local ok, differs = merge(self, entry, header, value)
   if not ok then return nil, ("%s: %s"):format(host_of(header), differs), EINVAL end
@@ -245,14 +250,27 @@ end
 local loss_words = { lost = "lost", late = "late", refused = "not counted for want of memory" }
 
 -- Each name of a run has the losses of the whole session: the greatest sum counts.
+local function loss_of(run, name)
+  local most = 0
+  for _, series in pairs(run.series) do most = math.max(most, series[name] or 0) end
+  return most
+end
+
 local function add_loss_line(lines, run)
   local parts = {}
   for _, name in ipairs { "lost", "late", "refused" } do
-    local most = 0
-    for _, series in pairs(run.series) do most = math.max(most, series[name] or 0) end
-    if most > 0 then parts[#parts + 1] = ("%s %s"):format(message.grouped(most), loss_words[name]) end
+    local n = loss_of(run, name)
+    if n > 0 then parts[#parts + 1] = ("%s %s"):format(message.grouped(n), loss_words[name]) end
   end
   if #parts > 0 then lines[#lines + 1] = ("%s: records: %s"):format(escape(run.host), table.concat(parts, ", ")) end
+end
+
+--- Returns the losses of all runs.
+-- @tparam string name  "lost", "late" or "refused"
+function Set:loss(name)
+  local sum = 0
+  for _, run in pairs(self.runs) do sum = sum + loss_of(run, name) end
+  return sum
 end
 
 --- Returns whether frames are missing: gaps, or the end of a run.

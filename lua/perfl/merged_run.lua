@@ -105,8 +105,9 @@ local function prepare(set, opts, run)
   s.opts.all_cpus, session.prints_lines = true, true
   -- As for a recording, nothing is looked up on this machine: not the names of its disks, not its tasks.
   s.opts.input = "merged frames"
-  local archs = sorted_keys(set.archs)
-  s.machine = archs[1]
+  s.machine = sorted_keys(set.archs)[1]
+  s.last_totals = s:totals()
+  s.last_totals.lost, s.last_totals.late = set:loss "lost", set:loss "late"
 end
 
 -- ---- filling the aggregators ----

@@ -408,6 +408,46 @@ describe("perfl merge", function()
     assert.is_nil(run.slurp(dir .. "/recorded"))
   end)
 
+  it("runs scripts that run their session themselves, and refuses loops over records", function()
+    local mine = run.write_file(dir .. "/mine.lua", [[
+      local perfev = require "perfev"
+      local own = perfev.count { by = "comm" }
+      perfev.event { "cpu-clock", sample = own }
+      perfev.run()
+      print(#own:rows(), perfev.totals().lost)]])
+    local r = merge("-q", "--script", mine, pack("web1", "1-1", q(mine)))
+    assert.same({ 0, "3\t0\n", "" }, { r.code, r.out, r.err })
+    run.write_file(mine, [[
+      local perfev = require "perfev"
+      local own = perfev.count {}
+      perfev.event { "cpu-clock" }
+      for _ in perfev.default_session():records() do own:inc() end]])
+    r = merge("-q", "--script", mine, pack("web1", "1-1", q(mine)))
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("reads its session step by step: without events it cannot print", r.err)
+  end)
+
+  it("sums up what the machines lost, and tells clocks that are ahead", function()
+    local file = pack("web1", "1-1", "syscount")
+    local frame = frames_of(file)[1]
+    local header, value = frame.header, assert(frame:value())
+    header.part, header.last, header["end"] = nil, nil, (os.time() + 100) * 1000000000
+    header.lost, header.late = 3, 1
+    local bytes = {}
+    for seq = 0, 1 do
+      header.seq = seq
+      header.last = seq == 1 and 1 or nil
+      bytes[#bytes + 1] = table.concat(perfev.frames.encode(header, value))
+    end
+    local r = merge(run.write_file(file, table.concat(bytes, "", 1, 2)))
+    assert.equal(0, r.code)
+    assert.matches("perfl: web1: records: 6 lost, 2 late\nperfl: web1: the clock is %d+%.%d s ahead\n$", r.err)
+    header.kind, header.name = "hist", "other"
+    r = merge(run.write_file(file, table.concat(bytes, "", 1, 2) .. table.concat(perfev.frames.encode(header, value))))
+    assert.equal(4, r.code)
+    assert.matches("its header says hist, and it is a count", r.err)
+  end)
+
   it("reports a script whose done function adds to what was packed", function()
     local mine = run.write_file(dir .. "/mine.lua", [[
       local perfev = require "perfev"
