@@ -1,17 +1,26 @@
 "use strict";
-(function () {
+
+// Shows a profile in the elements of frame_view.html. options: `live`: the page shows one profile after the other, and
+// is not the only one that uses the keys and the address. Returns load(profile), which shows another profile.
+window.showFlameGraph = function (firstProfile, options) {
 const byId = id => document.getElementById(id);
-const data = JSON.parse(byId("profile").textContent);
-const N = data.func.length;
+const isLive = Boolean(options && options.live);
 const UNKNOWN = 3;
 const MIN_DRAWN = 0.5; // px: narrower frames are not drawn
 const MATCH_WIDTH = 40; // px: the width that zooming gives a narrow match
 
 // ---- the tree: node 0 is the root, the subtree of n is the nodes n to last[n] ----
 
-const func = new Int32Array(N + 1), depth = new Int32Array(N + 1), last = new Int32Array(N + 1);
-const parent = new Int32Array(N + 1);
-(function () {
+let data, N, func, depth, last, parent, cache;
+
+function readTree(profile) {
+  data = profile;
+  N = data.func.length;
+  func = new Int32Array(N + 1);
+  depth = new Int32Array(N + 1);
+  last = new Int32Array(N + 1);
+  parent = new Int32Array(N + 1);
+  cache = {};
   const open = [0];
   func[0] = -1;
   for (let n = 1; n <= N; n++) {
@@ -22,7 +31,7 @@ const parent = new Int32Array(N + 1);
     open.push(n);
   }
   while (open.length) last[open.pop()] = N;
-})();
+}
 
 function sumTree(list) {
   const own = new Float64Array(N + 1), total = new Float64Array(N + 1), x = new Float64Array(N + 1);
@@ -37,7 +46,6 @@ function sumTree(list) {
   }
   return { own, total, x };
 }
-const cache = {};
 function cachedSums(side, value) {
   const lists = side === "base" ? data.base : data.own;
   const key = side + value;
@@ -467,6 +475,7 @@ function showLegend() {
 
 // The address holds the view, so that "back" works and a link shows the same view.
 function saveInAddress(isStep) {
+  if (isLive) return;
   const words = new URLSearchParams();
   if (state.zoom) words.set("z", state.zoom);
   if (state.query) words.set("s", state.query);
@@ -534,7 +543,7 @@ byId("theme").addEventListener("click", () => { theme = isDark() ? "light" : "da
 byId("help").addEventListener("click", () => byId("keys").showModal());
 prefersDark.addEventListener("change", showTheme);
 window.addEventListener("resize", () => { measureFont(); layout(true); });
-window.addEventListener("popstate", restoreFromAddress);
+if (!isLive) window.addEventListener("popstate", restoreFromAddress);
 
 const keys = {
   "/": () => { byId("search").focus(); byId("search").select(); },
@@ -560,7 +569,9 @@ document.addEventListener("keydown", e => {
   const typing = e.target === byId("search");
   if (typing && e.key !== "Escape" && e.key !== "Enter") return;
   if (typing && e.key === "Enter") { view.focus(); nextMatch(1); return; }
-  if (e.target !== view && e.target !== document.body && !typing && e.key !== "/" && e.key !== "Escape") return;
+  const isFree = isLive ? e.key === "/" && !/^(INPUT|SELECT)$/.test(e.target.tagName) :
+    e.target === document.body || e.key === "/" || e.key === "Escape";
+  if (e.target !== view && !typing && !isFree) return;
   const act = keys[e.key];
   if (!act) return;
   e.preventDefault();
@@ -568,18 +579,64 @@ document.addEventListener("keydown", e => {
   act(selectedOrZoomed());
 });
 
-// ---- start ----
+// ---- one profile after the other ----
 
-byId("title").textContent = data.title || "Flame graph";
-data.values.forEach((value, i) => {
-  const option = newElement("option", value.name);
-  option.value = i;
-  byId("value").append(option);
-});
-byId("pick").hidden = data.values.length < 2;
-byId("widths").hidden = byId("even").hidden = !data.base;
+// The place of a node among others: the functions from the outermost to it.
+function pathOf(n) {
+  const path = [];
+  for (; n > 0; n = parent[n]) path.unshift(labelOf(func[n]));
+  return path;
+}
+// The node at a path, or the innermost one of it that exists.
+function nodeAtPath(path) {
+  let n = 0;
+  for (const label of path) {
+    let c = n + 1;
+    while (c <= last[n] && labelOf(func[c]) !== label) c = last[c] + 1;
+    if (c > last[n]) return n;
+    n = c;
+  }
+  return n;
+}
+
+function showOptions() {
+  byId("title").textContent = data.title || "Flame graph";
+  byId("value").replaceChildren(...data.values.map((value, i) => {
+    const option = newElement("option", value.name);
+    option.value = i;
+    return option;
+  }));
+  byId("pick").hidden = data.values.length < 2;
+  byId("widths").hidden = byId("even").hidden = !data.base;
+}
+
+// Shows another profile; the zoomed and the selected frame, the search and the value stay.
+function load(profile) {
+  const zoomed = pathOf(state.zoom), selected = state.selected >= 0 ? pathOf(state.selected) : null;
+  // The outermost frame is at the bottom: the part below the view stays.
+  const below = N > 0 && !state.inverted ? Math.max(rows * rowHeight - view.scrollTop, view.clientHeight) : 0;
+  readTree(profile);
+  if (state.value >= data.values.length) state.value = 0;
+  if (!data.base) state.side = "now";
+  showOptions();
+  byId("value").value = state.value;
+  byId("side").value = state.side;
+  now = cachedSums(state.side, state.value);
+  state.zoom = nodeAtPath(zoomed);
+  while (state.zoom && now.total[state.zoom] <= 0) state.zoom = parent[state.zoom];
+  state.selected = selected ? Math.max(nodeAtPath(selected), state.zoom) : -1;
+  tip.hidden = true;
+  showLegend();
+  layout(below > 0);
+  if (below > 0) view.scrollTop = rows * rowHeight - below;
+  searchFor(state.query);
+}
+
+readTree(firstProfile);
+showOptions();
 byId("normal").checked = !data.absolute;
 measureFont();
 showTheme();
 restoreFromAddress();
-})();
+return load;
+};

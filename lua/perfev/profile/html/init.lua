@@ -24,13 +24,14 @@ local function data_of(profile, baseline, absolute)
     depth = tree.depth, own = own, base = base, absolute = absolute }
 end
 
-local function part(extension) return asset("perfev/profile/html/flamegraph." .. extension, this_file) end
+local function part(name) return asset("perfev/profile/html/" .. name, this_file) end
 
 --- @tparam profile profile
 -- @tparam table opts  `baseline`: a profile; colours then show more and less than in it; `absolute`: of the values
 -- @treturn string
 return function(profile, opts)
   local data = json.encode(data_of(profile, opts.baseline, opts.absolute)):gsub("<", "\\u003c")
-  local fill = { TITLE = markup(profile.title or "Flame graph"), STYLE = part "css", DATA = data, SCRIPT = part "js" }
-  return (part "html":gsub("%$(%u+)", fill))
+  local fill = { TITLE = markup(profile.title or "Flame graph"), STYLE = part "flamegraph.css", DATA = data,
+    SCRIPT = part "flamegraph.js", VIEW = part "frame_view.html" }
+  return (part "flamegraph.html":gsub("%$(%u+)", fill))
 end
