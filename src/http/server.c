@@ -56,6 +56,7 @@ struct pev_http {
 	bool in_turn;
 	unsigned nr;
 	uint64_t refused, last_id, deadline, swept;
+	uint64_t wake; /* when a turn is due at the latest; 0: never */
 	uint64_t request_ns, answer_ns;
 };
 
@@ -470,14 +471,25 @@ static bool is_work_left(struct pev_http *http)
 	return false;
 }
 
-static void arm_timer(struct pev_http *http)
+/* ns until the next turn without a request; 0: none is needed. */
+static uint64_t time_to_turn(struct pev_http *http)
 {
-	struct itimerspec when = { 0 };
+	const uint64_t tick = (uint64_t)TICK_S * 1000000000, now = now_ns();
+	uint64_t left = http->connections || !http->accepts ? tick : 0;
 
 	if (is_work_left(http))
-		when.it_value.tv_nsec = 1;
-	else if (http->connections || !http->accepts)
-		when.it_value.tv_sec = TICK_S;
+		return 1;
+	if (http->wake && (!left || http->wake < now + left))
+		left = http->wake > now ? http->wake - now : 1;
+	return left;
+}
+
+static void arm_timer(struct pev_http *http)
+{
+	const uint64_t left = time_to_turn(http);
+	const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(left / 1000000000),
+						       .tv_nsec = (long)(left % 1000000000) } };
+
 	timerfd_settime(http->timer, 0, &when, NULL);
 }
 
@@ -491,6 +503,7 @@ void pev_http_turn(struct pev_http *http)
 		return;
 	http->in_turn = true;
 	http->deadline = now + PEV_HTTP_TURN_NS;
+	http->wake = 0;
 	if (read(http->timer, &expired, sizeof(expired)) < 0)
 		expired = 0;
 	if (now - http->swept >= (uint64_t)TICK_S * 1000000000) {
@@ -508,6 +521,12 @@ void pev_http_turn(struct pev_http *http)
 	       MHD_get_timeout(http->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0);
 	arm_timer(http);
 	http->in_turn = false;
+}
+
+void pev_http_wake(struct pev_http *http, uint64_t ns)
+{
+	http->wake = now_ns() + ns;
+	arm_timer(http);
 }
 
 /* ---- open and close ---- */

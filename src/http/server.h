@@ -60,6 +60,8 @@ bool pev_http_is_in_turn(const struct pev_http *http);
 int pev_http_fd(const struct pev_http *http);
 const struct pev_http_listener *pev_http_listener_of(const struct pev_http *http);
 void pev_http_turn(struct pev_http *http);
+/* After a turn: the next one is due after ns at the latest. */
+void pev_http_wake(struct pev_http *http, uint64_t ns);
 
 /* The open connections, and those refused so far because there were too many. */
 unsigned pev_http_connections(const struct pev_http *http);

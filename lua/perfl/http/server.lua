@@ -195,9 +195,32 @@ end
 function Server:attach(session)
   self.session = session
   local function handler(request) return handle(self, request) end
-  local ok, why = event_loop.watch_descriptor(session, self.native:fd(), function() self.native:turn(handler) end)
+  self.turn = function()
+    self.native:turn(handler)
+    local delay = self.page and protected(self, "/", self.page.work, self.page)
+    if delay then self.native:wake(delay) end
+  end
+  local ok, why = event_loop.watch_descriptor(session, self.native:fd(), self.turn)
   if not ok then error(why, 0) end
   message.say("serving " .. shown_address(self.address))
+end
+
+--- Serves a page: `routes`, `work()`, which does a piece of its work after each turn and returns the ns until its next
+-- piece, and `finish()`.
+function Server:add_page(page)
+  for path, route in pairs(page.routes) do self.routes[path] = route end
+  self.page = page
+end
+
+local LAST_TURNS = 20 -- a client that reads gets the last events in fewer
+
+--- The session has ended: sends the last state of the page, then closes.
+function Server:finish()
+  if self.page and self.turn then
+    protected(self, "/", self.page.finish, self.page)
+    for _ = 1, LAST_TURNS do self.turn() end
+  end
+  self:close()
 end
 
 --- Cuts all connections, and stops to listen.

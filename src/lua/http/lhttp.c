@@ -268,6 +268,16 @@ static int l_turn(lua_State *L)
 	return 0;
 }
 
+/* server:wake(ns): the next turn is due after ns at the latest */
+static int l_wake(lua_State *L)
+{
+	struct l_http *self = check_open(L);
+	const lua_Integer ns = luaL_checkinteger(L, 2);
+
+	pev_http_wake(self->http, ns > 0 ? (uint64_t)ns : 0);
+	return 0;
+}
+
 /*
  * server:send(id, text) -> true | false, errno: on the stream that answers this request; ENOENT:
  * its client is gone, or the server is closed; ENOBUFS: the client is too slow
@@ -327,6 +337,7 @@ static const luaL_Reg methods[] = {
 	{ "fd", l_fd },
 	{ "port", l_port },
 	{ "turn", l_turn },
+	{ "wake", l_wake },
 	{ "send", l_send },
 	{ "finish", l_finish },
 	{ "connections", l_connections },
