@@ -25,7 +25,7 @@ BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
-	prometheus curl clustershell
+	prometheus curl clustershell chromium
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -138,6 +138,15 @@ build-deps deps guest-deps vm-deps bench-peers deb-deps:
 	[ "$$(id -u)" = 0 ] || sudo=sudo; \
 	apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q"; \
 	$$apt update && $$apt install -y --no-install-recommends $$missing
+deps: browser-driver
+
+# spec/live/page_spec.lua drives Chromium with it, or is skipped. Version 25 needs node 22.
+PUPPETEER = puppeteer-core@24.43.1
+browser-driver:
+	@[ -d build/node/node_modules/puppeteer-core ] || ! command -v npm > /dev/null || \
+		npm install --prefix build/node --no-save --no-audit --no-fund --ignore-scripts \
+			--loglevel=error $(PUPPETEER) || \
+		echo 'npm cannot install $(PUPPETEER): the specs of the page are skipped'
 
 # Without root the demo uses sudo, as build-deps does for the packages.
 demo: build-deps ## install packages, build, run three examples
@@ -220,15 +229,16 @@ SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects ho
 test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
-	tar -c $(patsubst %,--exclude=./%,.git build/asan build/fuzz build/vm $(SAME_FOR_ALL)) . | \
-		tar -xC "$$d/tree" && cd "$$d/tree" && chown -R nobody "$$d" && chmod 755 "$$d" && \
+	tar -c $(patsubst %,--exclude=./%,.git build/asan build/fuzz build/vm build/node \
+		$(SAME_FOR_ALL)) . | tar -xC "$$d/tree" && cd "$$d/tree" && \
+	chown -R nobody "$$d" && chmod 755 "$$d" && \
 	rc=0 && $(as-nobody) JOBS=$(JOBS) $(SUITE) $(BUSTED) \
 		$(filter-out $(SAME_FOR_ALL),$(SPECS)) spec/live/unprivileged_spec.lua || rc=1; \
 	[ ! -d build/unsteady ] || cp -R build/unsteady $(CURDIR)/build/; \
 	[ -z "$$TALLY" ] || cat "$$d/tally" >> "$$TALLY"; exit $$rc
 
 # These specs mostly run other programs (a shell, a browser, perf); other specs cover our code.
-NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names)
+NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names page)
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
 test-asan: all ## run the simulated specs under ASan and UBSan; a leak of ours is a failure
 test-asan-live: all ## run the live specs under ASan and UBSan

@@ -414,8 +414,11 @@ local function serve(s)
   if not http then leave(is_invalid and USAGE or FAILED, why) end
   http.script = run.name
   require("perfl.http.metrics").add_routes(http)
-  s:begin(function() http:attach(s) end)
-  s:done(function() http:close() end)
+  s:begin(function()
+    http:add_page(require("perfl.http.page").of_session(s, run.name, message.shell(run.argv), native.cpu_time))
+    http:attach(s)
+  end)
+  s:done(function() http:finish() end)
 end
 
 -- Called before the default session starts, whether perfl or the script starts it.

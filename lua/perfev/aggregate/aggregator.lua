@@ -440,6 +440,13 @@ local function key_text(self, spec, name, key)
   return escape(tostring(key))
 end
 
+--- Iterates as a:pairs() does, without marking the aggregator as read.
+M.walk = walk
+
+--- The text of a key, and the key as a value for programs.
+function M.key_text(self, name, key) return key_text(self, own_spec(self), name, key) end
+function M.key_value(self, name, key) return key_value(own_spec(self), name, key) end
+
 -- The header: key columns, then value columns; args.comm and args.comm:text are COMM unless another column has that
 -- name.
 local function head_of(spec)

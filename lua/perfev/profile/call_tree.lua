@@ -38,7 +38,9 @@ local function properties_of_both(profile, baseline)
   return { module = now.module and before.module, kernel = now.kernel and before.kernel }
 end
 
-local function function_of(tree, frame)
+--- Returns the number of a frame's function in tree.functions, which may be new.
+-- @tparam table tree  `functions`, `function_of`
+function M.function_of(tree, frame)
   local kind = kind_of(frame)
   local key = key_of(tree, frame, kind)
   if not tree.function_of[key] then
@@ -52,7 +54,7 @@ end
 local function insert(tree, profile, side, to)
   local path = { [0] = 0 }
   profile:walk(function(depth, frame, values)
-    local func = function_of(tree, frame)
+    local func = M.function_of(tree, frame)
     local key = path[depth - 1] << 32 | func
     local node = tree.children[key]
     if not node then
@@ -67,8 +69,10 @@ local function insert(tree, profile, side, to)
   end)
 end
 
--- Returns the old numbers in the order of the new ones, and the depth of each node.
-local function in_order(tree)
+--- Returns the old numbers in the order of the new ones, and the depth of each node.
+-- @tparam table tree  `functions`; `nodes`: `{ func =, parent = }`
+-- @tparam[opt] function rest  called after each node
+function M.in_order(tree, rest)
   local of = {}
   for node, at in ipairs(tree.nodes) do
     local list = of[at.parent]
@@ -91,6 +95,7 @@ local function in_order(tree)
       stack[#stack + 1] = list[i]
       level[list[i]] = level[node] + 1
     end
+    if rest then rest() end
   end
   return order, depth
 end
@@ -132,7 +137,7 @@ function M.build(profile, baseline)
     for i, value in ipairs(baseline.values) do to[i] = profile:value(value.name) end
     insert(tree, baseline, base, to)
   end
-  local order, depth = in_order(tree)
+  local order, depth = M.in_order(tree)
   local result = { func = {}, depth = depth, last = last_of_each(depth), values = {}, base = baseline and {},
     functions = tree.functions }
   for n, node in ipairs(order) do result.func[n] = tree.nodes[node].func end
