@@ -172,7 +172,7 @@ M.groups = {
       help = "with --pack: add this to the header of each frame, as in job=web or host=db3" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
     { "--http", into = "http", metavar = "[ADDR:]PORT",
-      help = "serve the values meanwhile, /metrics for Prometheus, on this port of 127.0.0.1 or of ADDR, or on "
+      help = "serve a live page and /metrics for Prometheus on this port of 127.0.0.1 or of ADDR, or on "
         .. "unix:PATH" },
     { "--http-host", into = "http_hosts", metavar = "NAME[,...]", convert = parse_names,
       help = "answer requests for these names of the machine, too" },
