@@ -71,16 +71,19 @@ end
 
 --- Returns the old numbers in the order of the new ones, and the depth of each node.
 -- @tparam table tree  `functions`; `nodes`: `{ func =, parent = }`
--- @tparam[opt] function rest  called after each node
+-- @tparam[opt] function rest  called between steps
 function M.in_order(tree, rest)
+  rest = rest or function() end
   local of = {}
   for node, at in ipairs(tree.nodes) do
     local list = of[at.parent]
     if list then list[#list + 1] = node else of[at.parent] = { node } end
+    if node % 64 == 0 then rest() end
   end
   local functions, nodes = tree.functions, tree.nodes
   for _, list in pairs(of) do
     table.sort(list, function(a, b) return functions[nodes[a].func].key < functions[nodes[b].func].key end)
+    rest()
   end
   local order, depth, stack = {}, {}, { 0 }
   local level = { [0] = 0 }
@@ -95,7 +98,7 @@ function M.in_order(tree, rest)
       stack[#stack + 1] = list[i]
       level[list[i]] = level[node] + 1
     end
-    if rest then rest() end
+    rest()
   end
   return order, depth
 end
