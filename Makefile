@@ -21,11 +21,11 @@ Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev libmd-dev \
-	libcapstone-dev libmicrohttpd-dev libseccomp-dev
+	libcapstone-dev libmicrohttpd-dev libseccomp-dev libnats-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
-	prometheus curl clustershell chromium
+	prometheus curl clustershell chromium nats-server
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -39,7 +39,7 @@ DEB_PKGS := debhelper lintian debootstrap
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler elf frame http pfm seccomp symtab zstd
+MODULES := cfi debuginfod disassembler elf frame http nats pfm seccomp symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
@@ -53,6 +53,9 @@ frame_FILES := aggregate/frame aggregate/frame_stream base/err
 frame_PKG := libzstd libmd
 http_FILES := http/listener http/server base/err
 http_PKG := libmicrohttpd
+nats_FILES := fleet/nats_client base/err
+# Threads of libnats run to the end of the process: the module is never unloaded.
+nats_LIBS = $(call pkg,--libs libnats) -Wl,-z,nodelete
 pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 seccomp_FILES := sandbox/seccomp_filter base/err
@@ -67,7 +70,9 @@ zstd_PKG := libzstd
 OWN_C := $(filter-out src/base/% src/symbol/elf_note.c,$(sort $(foreach m,$(MODULES),\
 	$($(m)_FILES:%=src/%.c))))
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
-MODULE_C := $(foreach m,$(MODULES),$(wildcard src/lua/*/l$(m).c))
+# A module's bindings: lNAME.c and lNAME_PART.c.
+bindings_of = $(wildcard src/lua/*/l$(1).c src/lua/*/l$(1)_*.c)
+MODULE_C := $(foreach m,$(MODULES),$(call bindings_of,$(m)))
 BIND_C := $(filter-out $(MODULE_C),$(sort $(wildcard src/lua/*.c src/lua/*/*.c)))
 HEADERS := $(filter-out src/gen/% src/lua/%,$(wildcard src/*.h src/*/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
@@ -251,7 +256,8 @@ $(ASAN_SPECS): export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_str
 $(ASAN_SPECS): export UBSAN_OPTIONS ?= print_stacktrace=1
 # LeakSanitizer sometimes crashes on the thread-local storage of libraries loaded late (libstdc++):
 # skip that storage, and print no suppressions on standard error.
-$(ASAN_SPECS): export LSAN_OPTIONS ?= use_tls=0:print_suppressions=0
+$(ASAN_SPECS): export LSAN_OPTIONS ?= \
+	use_tls=0:print_suppressions=0:suppressions=$(CURDIR)/spec/support/leaks.supp
 $(ASAN_SPECS): export PERFL = $(BUILD)/perfl
 $(ASAN_SPECS): export UNSTEADY = build/unsteady/asan
 ASAN_RUN = $(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua
@@ -365,8 +371,8 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
 # Libraries that only some programs need: pkg-config --static.
-PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -l:libstdc++.so.6 -ldl -lmicrohttpd \
-	-lseccomp
+PC_LIBS = -ldw -lelf -llzma -lzstd -lmd -lpfm -lcapstone -lmicrohttpd -lseccomp -lnats \
+	-l:libstdc++.so.6 -ldl
 
 install: all ## install into $(DESTDIR)$(PREFIX), by default /usr/local
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
@@ -423,7 +429,7 @@ $(BUILD)/perfev/core.so: $(BASE_O) $(BIND_O)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
 
 define module
-$(BUILD)/perfev/$(1).so: $(patsubst %.c,$(BUILD)/%.o,$(filter %/l$(1).c,$(MODULE_C))) \
+$(BUILD)/perfev/$(1).so: $(patsubst %.c,$(BUILD)/%.o,$(call bindings_of,$(1))) \
 		$($(1)_FILES:%=$(BUILD)/src/%.o)
 	@mkdir -p $$(@D) && echo "  LD   $$@"
 	$$(Q)$$(CC) -shared $$(ALL_LDFLAGS) -o $$@ $$^ $$(call libs_of,$(1))
@@ -437,8 +443,9 @@ $(BUILD)/perfl $(BUILD)/host:
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN)
 
 # One file for machines without packages. It cannot load modules in C.
-# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS.
-NOT_STATIC = %disassembler.o $(BUILD)/src/http/% %/lhttp.o
+# The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS; libnats has no
+# static archive in Debian.
+NOT_STATIC = %disassembler.o $(addprefix $(BUILD)/src/,http/% lua/http/% fleet/% lua/fleet/%)
 STATIC_O = $(filter-out $(NOT_STATIC),$(CORE_O) $(MODULE_O)) $(BUILD)/src/perfl.o $(BIND_O) \
 	$(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd \

@@ -3,10 +3,10 @@
 local run = require "spec.support.run"
 
 -- Folders from the bottom up. A file includes or requires files of its own folder and of folders before it.
-local c_folders = { "base", "sandbox", "http", "aggregate", "tracepoint", "record", "task", "event", "dwarf", "symbol",
-  "profile", "perfdata", "live", "engine" }
-local binding_folders = { "base", "event", "hooks", "sandbox", "symbol", "record", "aggregate", "profile", "perfdata",
-  "engine", "http" }
+local c_folders = { "base", "sandbox", "http", "fleet", "aggregate", "tracepoint", "record", "task", "event", "dwarf",
+  "symbol", "profile", "perfdata", "live", "engine" }
+local binding_folders = { "base", "fleet", "event", "hooks", "sandbox", "symbol", "record", "aggregate", "profile",
+  "perfdata", "engine", "http" }
 local lua_folders = {
   "perfev/option_tables", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",
   "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
