@@ -12,7 +12,7 @@ local lua_folders = {
   "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
   "perfev/profile/html", "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
   "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/rewrite", "perfl/verb",
-  "perfl/completion", "perfl/http", "perfl/http/page", "the program",
+  "perfl/completion", "perfl/http", "perfl/http/page", "perfl/fleet", "the program",
 }
 local FILES_MAX = 15 -- in a folder; a .c and its .h count as one
 
