@@ -39,7 +39,7 @@ DEB_PKGS := debhelper lintian debootstrap
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler elf frame http nats pfm seccomp symtab zstd
+MODULES := cfi debuginfod disassembler elf frame http nats pfm seccomp service symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
@@ -60,6 +60,8 @@ pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 seccomp_FILES := sandbox/seccomp_filter base/err
 seccomp_PKG := libseccomp
+service_FILES := fleet/service base/err
+service_LIBS := -lc
 symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) \
 	$(addprefix dwarf/,debug_info die source_line line_address location variable) \
 	base/err base/file_image
