@@ -25,7 +25,7 @@ BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
-	prometheus curl clustershell chromium nats-server
+	prometheus curl clustershell chromium nats-server openssh-client openssl
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -369,7 +369,8 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
 	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
 	644:doc/perfl.1:$(MANDIR)/man1/perfl.1 \
-	$(foreach f,$(filter-out doc/perfl.1 doc/api,$(wildcard *.md LICENSE doc/* doc/api/*)), \
+	$(foreach f,$(filter-out doc/perfl.1 doc/api doc/fleet,$(wildcard *.md LICENSE doc/* \
+		doc/api/* doc/fleet/*)), \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
 # Libraries that only some programs need: pkg-config --static.
