@@ -802,6 +802,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl describe [-j] SCRIPT|NAME [script args]
        perfl doctor [-j]
        perfl report|dump|skeleton|archive [options] [FILE]
+       perfl agent [-c FILE] [--check]
        perfl cut|filter|redact [options] -o NEW [FILE]
        perfl merge [-f FORMAT] [--by host] FRAMES...|-
        perfl merge -o NEW FILE FILE...
