@@ -279,6 +279,44 @@ describe("quantile", function()
     assert.same({ 7, 7, 7 }, { one:quantile(0), one:quantile(0.01), one:get().p50 })
   end)
 
+  it("has buckets that contain each value once, and add up to its quantiles", function()
+    local a, values = perfev.quantile {}, {}
+    for i = 1, 4000 do
+      local value = (i * 7919 % 4001 - 2000) * (i % 97) ^ 5 // 1 | 0
+      values[i] = value
+      a:add(value)
+    end
+    table.sort(values)
+    local buckets, at, last = a:buckets(), 1, nil
+    for _, bucket in ipairs(buckets) do
+      assert.is_true(not last or last <= bucket.low)
+      local width, greatest = bucket.high - bucket.low, math.max(math.abs(bucket.low), math.abs(bucket.high))
+      assert.is_true(width <= math.max(1, greatest / 64))
+      for _ = 1, bucket.count do
+        assert.is_true(bucket.low <= values[at] and values[at] < bucket.high)
+        at = at + 1
+      end
+      last = bucket.high
+    end
+    assert.equal(#values + 1, at)
+  end)
+
+  it("has buckets up to the greatest and the least integer", function()
+    local a = perfev.quantile { by = "k" }
+    a:add(math.maxinteger, "x")
+    a:add(math.mininteger, "x")
+    local buckets = a:buckets "x"
+    assert.equal(2, #buckets)
+    assert.is_true(buckets[2].low <= math.maxinteger and not buckets[2].high)
+    assert.is_nil(buckets[1].low)
+    assert.is_nil((a:buckets "y"))
+    local h = perfev.hist {}
+    h:add(-5)
+    h:add(9)
+    assert.same({ { high = 0, count = 1 }, { low = 8, high = 16, count = 1 } }, h:buckets())
+    assert.has_error(function() perfev.count():buckets() end)
+  end)
+
   it("returns nil for an unknown key, and refuses a quantile outside 0 .. 1", function()
     local a = perfev.quantile { by = "k" }
     assert.is_nil(a:quantile(0.5, "k"))

@@ -106,8 +106,32 @@ static struct pev_bounds linear_bounds(const struct pev_agg_config *config, uint
 	};
 }
 
+/* The least magnitude in the bucket of a quantile, and the number of magnitudes in it. */
+static uint64_t sketch_low(uint32_t bucket, uint64_t *width)
+{
+	uint32_t shift = bucket < PEV_SKETCH_EXACT ? 0 : bucket / PEV_SKETCH_PARTS - 1;
+
+	*width = UINT64_C(1) << shift;
+	return (uint64_t)(bucket - shift * PEV_SKETCH_PARTS) << shift;
+}
+
+static struct pev_bounds sketch_bounds(uint32_t bucket)
+{
+	uint64_t width, low = sketch_low(bucket, &width);
+	bool has_high = low + width <= INT64_MAX;
+
+	return (struct pev_bounds){
+		.low = low > INT64_MAX ? INT64_MAX : (int64_t)low,
+		.high = has_high ? (int64_t)(low + width) : 0,
+		.has_low = true,
+		.has_high = has_high,
+	};
+}
+
 struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket)
 {
+	if (config->kind == PEV_AGG_QUANTILE)
+		return sketch_bounds(bucket);
 	return config->kind == PEV_AGG_LINEAR ? linear_bounds(config, bucket) : log2_bounds(bucket);
 }
 
@@ -116,14 +140,9 @@ struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t b
 /* The middle of the bucket. */
 static uint64_t sketch_middle(uint32_t bucket)
 {
-	uint32_t shift;
-	uint64_t low;
+	uint64_t width, low = sketch_low(bucket, &width);
 
-	if (bucket < PEV_SKETCH_EXACT)
-		return bucket;
-	shift = bucket / PEV_SKETCH_PARTS - 1;
-	low = (uint64_t)(bucket - shift * PEV_SKETCH_PARTS) << shift;
-	return low + ((UINT64_C(1) << shift) - 1) / 2;
+	return low + (width - 1) / 2;
 }
 
 /* The estimate, limited to the least and the greatest value. */

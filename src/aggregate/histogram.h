@@ -31,6 +31,7 @@ struct pev_bounds {
 uint32_t pev_agg_buckets(const struct pev_agg_config *config);
 /* Adds n to the bucket. -ENOMEM: nothing has changed. */
 int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n);
+/* Of a quantile: the bounds of the magnitudes in the bucket. */
 struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket);
 
 /*

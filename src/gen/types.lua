@@ -35,6 +35,7 @@ a:add(value: integer, key: perfev.Key?, ...: perfev.Key)
 a:inc(key: perfev.Key?, ...: perfev.Key)
 a:get(key: perfev.Key?, ...: perfev.Key): any
 a:quantile(q: number, key: perfev.Key?, ...: perfev.Key): integer?
+a:buckets(key: perfev.Key?, ...: perfev.Key): { low: integer?, high: integer?, count: integer }[]?
 a:pairs(): fun(): ...any
 a:rows(): table[]
 a:top(n: integer): table[], integer

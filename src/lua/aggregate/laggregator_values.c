@@ -268,6 +268,48 @@ static int l_agg_quantile(lua_State *L)
 	return 1;
 }
 
+/* Appends { low =, high =, count = } to the list on top, of the bucket of values below 0 if mirrored. */
+static void append_bucket(lua_State *L, struct pev_bounds bounds, uint64_t count, bool mirrored)
+{
+	lua_createtable(L, 0, 3);
+	if (mirrored ? bounds.has_high : bounds.has_low)
+		l_set_integer(L, "low", mirrored ? 1 - bounds.high : bounds.low);
+	if (mirrored ? bounds.has_low : bounds.has_high)
+		l_set_integer(L, "high", mirrored ? 1 - bounds.low : bounds.high);
+	l_set_u64(L, "count", count);
+	lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+}
+
+/* a:buckets(key...) -> list of { low =, high =, count = } without empty ones, or nil */
+static int l_agg_buckets(lua_State *L)
+{
+	struct l_agg *self = l_agg_check(L, 1);
+	const struct pev_agg_config *config = &self->all.config;
+	const struct pev_cell *cell;
+
+	luaL_argcheck(L,
+		      config->kind == PEV_AGG_QUANTILE || config->kind == PEV_AGG_HIST ||
+			      config->kind == PEV_AGG_LINEAR,
+		      1, "it has no buckets");
+	l_agg_settle(L, self);
+	l_agg_take_key(L, self, 2);
+	cell = pev_agg_find(&self->all, self->key.bytes, self->key.len);
+	if (!cell)
+		return 0;
+	lua_newtable(L);
+	for (uint32_t i = cell->down.nr; i-- > 0;) {
+		if (cell->down.n[i])
+			append_bucket(L, pev_agg_bounds(config, cell->down.first + i),
+				      cell->down.n[i], true);
+	}
+	for (uint32_t i = 0; i < cell->up.nr; i++) {
+		if (cell->up.n[i])
+			append_bucket(L, pev_agg_bounds(config, cell->up.first + i), cell->up.n[i],
+				      false);
+	}
+	return 1;
+}
+
 /* Upvalues: the aggregator, the number of cells already visited, the struct with the cells. */
 static int l_agg_next(lua_State *L)
 {
@@ -391,6 +433,7 @@ static const luaL_Reg methods[] = {
 	{ "clear", l_agg_clear },
 	{ "merge", l_agg_merge },
 	{ "put_under", l_agg_put_under },
+	{ "buckets", l_agg_buckets },
 	{ "delta", l_agg_delta },
 	{ "get", l_agg_get },
 	{ "quantile", l_agg_quantile },
