@@ -4,56 +4,11 @@
 -- file, mappings by module. Locations have no addresses; the mappings are marked as symbolized.
 -- Source: github.com/google/pprof, proto/profile.proto.
 
-local gzip = require "perfev.profile.gzip"
+local gzip = require "perfev.encoding.gzip"
+local protobuf = require "perfev.encoding.protobuf"
 
-local units = { ns = "nanoseconds", us = "microseconds", ms = "milliseconds", s = "seconds" }
-
--- ---- encoding: numbers are varints, all other values have a length before them ----
-
-local short = {} -- varints of one or two bytes
-for n = 0, 0x3fff do short[n] = n <= 0x7f and string.char(n) or string.char(n & 0x7f | 0x80, n >> 7) end
-
-local function varint(n)
-  if short[n] then return short[n] end
-  local bytes = {}
-  while n < 0 or n > 0x7f do -- a negative number has ten bytes
-    bytes[#bytes + 1] = string.char(n & 0x7f | 0x80)
-    n = n >> 7
-  end
-  bytes[#bytes + 1] = string.char(n)
-  return table.concat(bytes)
-end
-
-local function number(field, n)
-  if not n or n == 0 then return "" end
-  return varint(field << 3) .. varint(n)
-end
-
-local function block(field, bytes) return varint(field << 3 | 2) .. varint(#bytes) .. bytes end
-
-local function packed(field, list)
-  local parts = {}
-  for i, n in ipairs(list) do parts[i] = varint(n) end
-  return block(field, table.concat(parts))
-end
-
--- ---- tables: unique rows, numbered from `first` in the order of first use ----
-
-local function rows(field, first)
-  local of, list = {}, {}
-  return function(key, make)
-    local id = of[key]
-    if not id then
-      id = first
-      first = first + 1
-      of[key] = id
-      list[#list + 1] = block(field, make(id))
-    end
-    return id
-  end, list
-end
-
-local function whole(value) return math.tointeger(value) or math.floor(value + 0.5) end
+local number, block, packed = protobuf.number, protobuf.block, protobuf.packed
+local rows, units, whole = protobuf.rows, protobuf.units, protobuf.whole
 
 return function(profile)
   local string_row, strings = rows(6, 0)
@@ -78,7 +33,6 @@ return function(profile)
   end
 
   local location_row, locations = rows(4, 1)
-  local alone = {} -- frame -> its location, as a varint, without inlined functions, the most common case
   local function location(stack, first, last)
     local keys = {}
     for i = first, last do keys[#keys + 1] = stack[i].key end
@@ -91,23 +45,7 @@ return function(profile)
     end)
   end
 
-  -- Packed. The outermost frame cannot be inlined.
-  local function locations_of(stack)
-    local parts, first = {}, 1
-    for i, frame in ipairs(stack) do
-      local bytes = first == i and alone[frame]
-      if not bytes and (not frame.inlined or i == #stack) then
-        bytes = varint(location(stack, first, i))
-        if first == i then alone[frame] = bytes end
-      end
-      if bytes then
-        parts[#parts + 1] = bytes
-        first = i + 1
-      end
-    end
-    return table.concat(parts)
-  end
-
+  local locations_of = protobuf.stack_locations(location)
   local out = {}
   for _, value in ipairs(profile.values) do
     out[#out + 1] = block(1, number(1, text(value.name)) .. number(2, text(units[value.unit] or value.unit)))
