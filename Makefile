@@ -21,11 +21,13 @@ Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev libmd-dev \
-	libcapstone-dev libmicrohttpd-dev libseccomp-dev libnats-dev
+	libcapstone-dev libmicrohttpd-dev libseccomp-dev libnats-dev \
+	libcurl4-openssl-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
-	prometheus curl clustershell chromium nats-server openssh-client openssl
+	prometheus curl clustershell chromium nats-server openssh-client openssl \
+	protobuf-compiler
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -39,7 +41,8 @@ DEB_PKGS := debhelper lintian debootstrap
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler elf frame http nats pfm seccomp service symtab zstd
+MODULES := cfi debuginfod disassembler durable_file elf frame http http_client nats pfm seccomp \
+	service symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
@@ -47,12 +50,14 @@ debuginfod_FILES := symbol/debuginfod base/err
 debuginfod_LIBS := -ldl
 disassembler_FILES := symbol/disassembler base/err
 disassembler_PKG := capstone
+durable_file_LIBS := -lc
 elf_FILES := $(addprefix symbol/,elf_program elf elf_note) base/err base/file_image
 elf_PKG := libelf
 frame_FILES := aggregate/frame aggregate/frame_stream base/err
 frame_PKG := libzstd libmd
 http_FILES := http/listener http/server base/err
 http_PKG := libmicrohttpd
+http_client_PKG := libcurl
 nats_FILES := fleet/nats_client base/err
 # Threads of libnats run to the end of the process: the module is never unloaded.
 nats_LIBS = $(call pkg,--libs libnats) -Wl,-z,nodelete

@@ -147,7 +147,7 @@ end
 -- caller lacks loads only those that root alone may write, because it cannot restrict native code.
 local loadlib, searchpath = package.loadlib, package.searchpath
 local function search_own_module(name)
-  if not name:find("^perfev%.%l+$") then return nil end
+  if not name:find("^perfev%.[%l_]+$") then return nil end
   local templates, unknown, remedy = require("perfl.find_script").native_templates()
   if not templates then
     native_module.refused[name] = { unknown, remedy }

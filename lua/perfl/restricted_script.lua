@@ -41,7 +41,7 @@ function M.own_modules()
   local names = {}
   for template in (require("perfl.find_script").native_templates() or ""):gmatch("[^;]+") do
     for _, entry in ipairs(core.list((template:gsub("%?%.so$", "perfev"))) or {}) do
-      local name = entry:match("^(%l+)%.so$")
+      local name = entry:match("^([%l_]+)%.so$")
       if name and name ~= "core" then names[#names + 1] = "perfev." .. name end
     end
   end
