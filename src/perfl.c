@@ -330,6 +330,17 @@ static int l_signal(lua_State *L)
 	return 1;
 }
 
+/* wait_signal(ms): sleeps until a signal comes or the time is over */
+static int l_wait_signal(lua_State *L)
+{
+	struct pollfd signals = { .fd = caught.fd, .events = POLLIN };
+
+	if (poll(&signals, 1, (int)luaL_checkinteger(L, 1)) < 0) {
+		/* EINTR: a signal came. */
+	}
+	return 0;
+}
+
 /* heed(): the loop has seen the signal; nothing is interrupted any more */
 static int l_heed(lua_State *L)
 {
@@ -657,6 +668,7 @@ static const luaL_Reg functions[] = {
 	{ "signal_fd", l_signal_fd },
 	{ "terminal",  l_terminal },
 	{ "truncate",  l_truncate },
+	{ "wait_signal", l_wait_signal },
 	{ NULL,        NULL },
 };
 

@@ -808,6 +808,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl merge -o NEW FILE FILE...
        perfl list [-v] [-j] [PATTERN...]
        perfl record [options] [command args...]
+       perfl collect [options] --to DIR|pprof:URL|otlp:URL
        perfl cleanup
        perfl completion bash|zsh|fish]]
 
