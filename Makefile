@@ -213,8 +213,9 @@ LIVE_SPECS := $(filter spec/live/%,$(ALL_SPECS))
 spec_named = $(foreach n,$(1),$(filter %/$(n)_spec.lua,$(filter-out spec/live/%,$(ALL_SPECS))))
 LONG_SPECS := $(call spec_named,out_of_memory damaged_files failing_calls record)
 SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% $(LONG_SPECS),$(ALL_SPECS))
+FLEET_SPECS := $(filter spec/fleet/%,$(ALL_SPECS))
 QUICK_LEFT_OUT := $(LONG_SPECS) \
-	$(call spec_named,merge aggregator closed_objects install endurance reproducible)
+	$(call spec_named,merge aggregator closed_objects install endurance reproducible chaos)
 QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
 SUITE := spec/support/suite.sh
@@ -237,7 +238,7 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 # Specs that depend on bytes and memory alone give the same result for every user.
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
-	other_machines reproducible)
+	other_machines reproducible) $(FLEET_SPECS)
 test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
@@ -250,7 +251,8 @@ test-nobody: all ## run the specs that need no rights as the user nobody
 	[ -z "$$TALLY" ] || cat "$$d/tally" >> "$$TALLY"; exit $$rc
 
 # These specs mostly run other programs (a shell, a browser, perf); other specs cover our code.
-NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names page)
+NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names page) \
+	$(filter-out $(call spec_named,nats http_client),$(FLEET_SPECS))
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
 test-asan: all ## run the simulated specs under ASan and UBSan; a leak of ours is a failure
 test-asan-live: all ## run the live specs under ASan and UBSan
@@ -269,7 +271,7 @@ $(ASAN_SPECS): export PERFL = $(BUILD)/perfl
 $(ASAN_SPECS): export UNSTEADY = build/unsteady/asan
 ASAN_RUN = $(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua
 asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so)
-	@JOBS=$(JOBS) $(SUITE) "$(ASAN_RUN)" $(SPECS)
+	@JOBS=$(JOBS) $(SUITE) "$(ASAN_RUN)" $(filter-out $(NOT_OURS),$(SPECS))
 
 asan-live-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
 	@$(SUITE) "$(ASAN_RUN)" $(filter-out $(NOT_OURS),$(LIVE_SPECS))
@@ -322,6 +324,18 @@ bench: build-deps tracefs ## measure perfev, perf, bpftrace and minimal C
 	@$(MAKE) --no-print-directory all $(BENCH)
 	@$(if $(BASE),$(MAKE) --no-print-directory -C $(BASE) BUILD=build all)
 	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) '$(BASE)' $(PARTS)
+
+# DuckDB runs the recipes of doc/fleet-history.md; it is large, so `make check` does without.
+FLEET_SPECS := $(wildcard spec/fleet/*_spec.lua)
+fleet: deps all fleet-deps ## simulate many hosts: the long forms of spec/fleet, and measurements
+	@rc=0; FLEET=long $(SUITE) $(BUSTED) $(FLEET_SPECS) || rc=1; \
+	$(LUA) bench/fleet.lua || rc=1; exit $$rc
+
+DUCKDB = $(BUILD)/duckdb/node_modules/@duckdb/node-api
+fleet-deps:
+	@[ -d $(DUCKDB) ] || ! command -v npm > /dev/null || npm install --silent --no-audit \
+		--no-fund --prefix $(BUILD)/duckdb @duckdb/node-api || \
+		echo 'DuckDB cannot be installed: its specs are skipped'
 
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libperfev.a
 	@mkdir -p $(@D) && echo "  CC   $<"
@@ -513,6 +527,7 @@ $(BUILD)/flags: FORCE
 FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
-	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench \
-	tracefs lint lint-quick install uninstall deb deb-deps deb-test sbom clean fuzz-targets
+	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench fleet \
+	fleet-deps tracefs lint lint-quick install uninstall deb deb-deps deb-test sbom clean \
+	fuzz-targets
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))
