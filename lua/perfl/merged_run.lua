@@ -16,7 +16,7 @@ local load_source = require "perfl.load_source"
 local message = require "perfl.message"
 local output = require "perfl.output"
 local profiles = require "perfev.profile"
-local restricted_script = require "perfl.restricted_script"
+local sandbox = require "perfl.sandbox"
 local session = require "perfev.live.session"
 local sorted_keys = require("perfev.base.tables").sorted_keys
 
@@ -170,9 +170,9 @@ end
 -- ---- the run ----
 
 local function call(run, what, f)
-  local ok, why = xpcall(f, message.traceback)
+  local ok, why = xpcall(sandbox.limited, message.traceback, f)
   if ok then return end
-  if type(why) == "table" then error(why, 0) end
+  if type(why) == "table" or sandbox.is_exceeded() then error(why, 0) end
   message.say(("a callback failed in %s\n%s"):format(what, message.trimmed(why)))
   run.status = FAILED
 end
@@ -285,24 +285,22 @@ end
 -- aggregators.
 local function run_script(set, opts, text, path)
   local run = { script = set.header.script, format = opts.format, status = 0 }
-  restricted_script.only_print()
-  local chunk, why = load_source.compile(text, "@" .. path)
+  local chunk, why = load_source.compile(text, "@" .. path, sandbox.start_printing(opts.limits, opts.read))
   if not chunk then refuse(why) end
-  if not find_script.built_in_text(path) then load_source.add_directory_of(path) end
   prepare(set, opts, run)
   local only_declares = set.by_host and not has_profile(set)
   session.run_default = function(s)
     if only_declares then error(setmetatable({ targets = targets_of(set, run) }, Refusal), 0) end
     if opts.format and not run.has_options then set_form(run.script, opts.format) end
-    return run_session(set, run, s)
+    return core.unlimited(run_session, set, run, s)
   end
   local function run_it()
-    chunk()
+    sandbox.limited(chunk)
     if not session.default().started then session.default():run() end
   end
   if not only_declares then
     run_it()
-    output.print_unread()
+    sandbox.limited(output.print_unread)
     check_added(run, run.targets)
     return run.status
   end
@@ -322,13 +320,21 @@ local function print_all(set, opts)
   return 0
 end
 
---- Prints the values of a set; once in a process, because the script runs in it.
+--- Prints the values of a set; once in a process, and at its end: the script runs in it, and from then on no thread of
+-- it can open files, connect or send signals (perfl.sandbox).
 -- @tparam table set   of perfl.frame_set
 -- @tparam[opt] table opts  `format` (in the place of the script's -f), `json` (as perfl -j), `script` (path of a script
---   that does not come with perfl; "none": print the aggregators without it), `quiet` (no remark)
+--   that does not come with perfl; "none": print the aggregators without it), `quiet` (no remark), `read` (files that
+--   the script may read), `sandbox` (its limits, as the value of --sandbox)
 -- @treturn integer  exit status
 function M.print(set, opts)
   opts = opts or {}
+  local limits, why = sandbox.read_printing(opts.sandbox)
+  if not limits then
+    message.say(why)
+    return USAGE
+  end
+  opts.limits, opts.read = limits, opts.read or {}
   if #set.entries == 0 then
     message.say "no frames: there is nothing to print\ntry: perfl --pack FILE SCRIPT"
     return FAILED
@@ -338,9 +344,13 @@ function M.print(set, opts)
   local ok, result = xpcall(print_all, function(object)
     return getmetatable(object) == Refusal and object or message.traceback(object)
   end, set, opts)
-  if ok then return result end
-  message.say(type(result) == "table" and result.text or message.trimmed(result))
-  return type(result) == "table" and result.status or FAILED
+  if not ok then
+    message.say(type(result) == "table" and result.text or message.trimmed(result))
+    result = type(result) == "table" and result.status or FAILED
+  end
+  local limit, status = sandbox.outcome()
+  if limit then message.say(limit) end
+  return status or result
 end
 
 return M

@@ -1,12 +1,10 @@
---- Restricts scripts: while perfl has capabilities that its caller lacks, below --sandbox (perfl/sandbox/), and those
--- that perfl merge runs to print.
+--- Restricts scripts while perfl has capabilities that its caller lacks, and below the sandbox (perfl/sandbox/).
 --
 -- A perfl with file capabilities (setcap(8)) runs the caller's scripts. Native code of the caller in this process could
 -- raise the capabilities that src/base/rights.c holds back. So perfl loads no foreign native code and removes the
 -- functions of `debug` that reach perfl's own functions, the registry or metatables. The core refuses hooks.
 
 local core = require "perfev.core"
-local native = require "perfl.core"
 
 local M = {}
 
@@ -61,48 +59,6 @@ function M.restrict(find_module)
   package.searchers = { package.searchers[1], package.searchers[2] } -- preloaded modules, and Lua source
   _G.debug = { traceback = debug.traceback, getinfo = restricted_getinfo() }
   package.loaded.debug = _G.debug
-end
-
--- ---- a script that only prints ----
-
-local EACCES = core.errno.EACCES
-local NOT_READ = 3 -- O_WRONLY | O_RDWR
-
-local function refused(name)
-  return function() error(name .. " is not available to a script that perfl merge runs", 2) end
-end
-
--- Replaces io's functions that open files by some that only read.
-local function restrict_files()
-  local open, output = io.open, io.output
-  function io.open(path, mode) -- luacheck: ignore 122
-    if not (type(mode) == "string" and mode:find "[wa+]") then return open(path, mode) end
-    return nil, ("%s: a script that perfl merge runs writes no files"):format(path), EACCES
-  end
-  function io.output(file, ...) -- luacheck: ignore 122
-    if type(file) == "string" then refused "io.output of a file" () end
-    if file == nil then return output() end
-    return output(file, ...)
-  end
-  for _, name in ipairs { "popen", "tmpfile" } do io[name] = refused("io." .. name) end -- luacheck: ignore 122
-  for _, name in ipairs { "execute", "remove", "rename", "tmpname" } do
-    os[name] = refused("os." .. name) -- luacheck: ignore 122
-  end
-end
-
---- Lets scripts print and read files, but not open events, write files or start programs.
-function M.only_print()
-  restrict_files()
-  package.loadlib = nil -- luacheck: ignore 122
-  package.cpath = ""
-  if native.elevated then return end -- no hooks then; the caller has dropped the capabilities
-  local hooks = require "perfev.sim.hooks"
-  local function deny() return nil, EACCES end
-  hooks.set { perf_event_open = deny, spawn = deny, writev = deny, pwrite = deny, ftruncate = deny,
-    open = function(path, flags)
-      if flags & NOT_READ ~= 0 then return nil, EACCES end
-      return hooks.real.open(path, flags)
-    end }
 end
 
 return M

@@ -1,5 +1,6 @@
 -- perfl --pack and perfl merge on the real kernel: a command, recordings, and the memory that programs keep.
 
+local core = require "perfev.core"
 local json = require "spec.support.json"
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -103,6 +104,22 @@ describe("perfl --pack on the real kernel", function()
     local r = run({ run.perfl, "-i", "plain.data", "--pack", "plain.frames", "syscount" }, { cwd = dir })
     assert.equal(0, r.code, r.err)
     assert.matches("the recording does not have the time of day", r.err)
+  end)
+
+  it("confines the script by the kernel where it can", function()
+    requires("perf", "root", "cc", "tracefs")
+    if not core.landlock_abi() then return pending "this kernel has no Landlock" end
+    run.write_file(dir .. "/waits.lua", ([[
+      local perfev = require "perfev"
+      perfev.event { "syscalls:sys_enter_getppid", sample = perfev.count {} }
+      if perfev.default_session().opts.input then io.open(%q):close() end]]):format(dir .. "/fifo"))
+    quiet("--pack", "waits", "./waits.lua", "--", "./calls", "1")
+    -- The shell opens the FIFO when the script does.
+    local r = run([[mkfifo fifo; $PERFL merge -q --read "$PWD/fifo" --script ./waits.lua waits >/dev/null & exec 3>fifo
+      grep -E '^(CapEff|CapPrm|NoNewPrivs|Seccomp):' /proc/$!/status; exec 3>&-; wait $!]],
+      { cwd = dir, env = { PERFL = run.perfl } })
+    assert.same({ 0, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n" },
+      { r.code, r.out })
   end)
 
   it("needs no right to merge, and opens no event and no file to write", function()

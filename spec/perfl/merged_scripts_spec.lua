@@ -130,11 +130,15 @@ describe("perfl merge of a script's frames", function()
     assert.is_true(nr > #expected) -- app and helper are on both
   end)
 
-  it("compares with the baseline of the script's arguments", function()
+  it("compares with the baseline of the script's arguments, if the user names it", function()
     local before = dir .. "/before.folded"
     run.write_file(before, one_run("profile", "-f", "folded"))
     local words = "profile -f folded --baseline " .. before
-    assert.equal(one_run(table.unpack(split(words))), merge(pack(words)))
+    assert.equal(one_run(table.unpack(split(words))), merge(pack(words), "--read", before))
+    local r = run { run.perfl, "merge", table.unpack(pack(words)) }
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.equal(("profile: %s: the command line does not name this file (perfl merge --read FILE)\n"):format(
+      before), r.err)
   end)
 end)
 

@@ -391,21 +391,47 @@ describe("perfl merge", function()
     assert.is_nil(run.slurp(dir .. "/touched"))
   end)
 
-  it("lets a script print and read, and nothing else", function()
+  -- Merges the frames of a script of this text, which is written to a file -> run's result, the frames
+  local function merge_own(text, ...)
     local mine = run.write_file(dir .. "/mine.lua", ([[
       local perfev = require "perfev"
       local own = perfev.count { by = "comm" }
       perfev.event { "cpu-clock", sample = own }
-      perfev.done(function()
-        print(#own:rows(), (io.open(%q, "w")))
-        print((pcall(os.execute, "true")), (pcall(io.popen, "true")), (pcall(os.remove, "x")), package.loadlib)
-        local s = perfev.session { pid = "self", record = %q }
+      if perfev.default_session().opts.input == "merged frames" then perfev.done(function() %s end) end]]):format(text))
+    return merge("-q", "--script", mine, pack("web1", "1-1", q(mine)), ...)
+  end
+
+  it("lets a script print, and nothing else", function()
+    local secret = run.write_file(dir .. "/secret", "secret")
+    local r = merge_own(([[
+        local path, recorded = %q, %q
+        print(#own:rows(), (io.open(path)), (io.open(path .. "2", "w")))
+        for _, f in ipairs { function() os.execute "true" end, function() io.popen "true" end,
+                             function() os.remove(path) end, function() return debug.getinfo end } do
+          io.write(tostring(pcall(f)), " ")
+        end
+        local s = perfev.session { pid = "self" }
         s:event { "cpu-clock", sample = print }
-        print((s:start()))
-      end) ]]):format(dir .. "/touched", dir .. "/recorded"))
-    local r = merge("-q", "--script", mine, pack("web1", "1-1", q(mine)))
-    assert.same({ 0, "3\tnil\nfalse\tfalse\tfalse\tnil\nnil\n", "" }, { r.code, r.out, r.err })
+        local ok, _, code = s:start()
+        print(ok, code)
+        print((pcall(perfev.session, { pid = "self", record = recorded })))]]):format(secret, dir .. "/recorded"))
+    assert.same({ 0, "3\tnil\tnil\nfalse false false false nil\t13\nfalse\n", "" }, { r.code, r.out, r.err })
+    assert.equal("secret", run.slurp(secret))
     assert.is_nil(run.slurp(dir .. "/recorded"))
+    r = merge_own(("print(io.open(%q):read 'a')"):format(secret), "--read", secret)
+    assert.same({ 0, "secret\n", "" }, { r.code, r.out:sub(1, 7), r.err })
+  end)
+
+  it("ends a script that exceeds its limits with status 124", function()
+    local r = merge_own("while true do end", "--sandbox=time=20ms")
+    assert.same({ 124, "" }, { r.code, r.out })
+    assert.matches("mine.lua:4: the script computed for more than 200 ms (--sandbox)", r.err, 1, true)
+    assert.matches("\nperfl: the time limit of %-%-sandbox ended the run\n  try: %-%-sandbox=time=DURATION\n$", r.err)
+    r = merge_own("pcall(string.rep, 'x', 64 << 20)", "--sandbox=mem=32M")
+    assert.same({ 124, "perfl: the script used more than 32M of Lua memory\n  try: --sandbox=mem=SIZE\n" },
+      { r.code, r.err })
+    r = merge_own("", "--sandbox=mem=1")
+    assert.same({ 2, "perfl: --sandbox: mem=1: 8M or more\n  try: --sandbox=mem=1G,time=1s\n" }, { r.code, r.err })
   end)
 
   it("runs scripts that run their session themselves, and refuses loops over records", function()

@@ -21,6 +21,7 @@ static struct {
 	char *files[MAX_FILES];
 	char **command; /* ends with NULL; NULL once it is started */
 	int pid;
+	bool refuses_events;
 	struct {
 		char *path;
 		int fd;
@@ -89,6 +90,13 @@ static bool is_probe_list(const char *path)
 	return false;
 }
 
+static int guard_event(void *ctx, struct pev_attr *attr, int pid, int cpu, int group,
+		       unsigned long flags)
+{
+	return guard.refuses_events ? -EACCES :
+	       pev_sys_linux.perf_event_open(ctx, attr, pid, cpu, group, flags);
+}
+
 static int guard_append(void *ctx, const char *path, const char *text)
 {
 	const struct iovec line = { .iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text) };
@@ -96,7 +104,8 @@ static int guard_append(void *ctx, const char *path, const char *text)
 	int64_t n;
 
 	if (fd < 0)
-		return is_probe_list(path) ? pev_sys_linux.append(ctx, path, text) : -EPERM;
+		return is_probe_list(path) && !guard.refuses_events ?
+		       pev_sys_linux.append(ctx, path, text) : -EPERM;
 	n = pev_sys_linux.writev(ctx, fd, &line, 1);
 	return n < 0 ? (int)n : 0;
 }
@@ -144,6 +153,7 @@ void pev_guard_start(void)
 	static struct pev_sys table;
 
 	table = pev_sys_linux;
+	table.perf_event_open = guard_event;
 	table.open = guard_open;
 	table.rename = guard_rename;
 	table.unlink = guard_unlink;
@@ -151,6 +161,11 @@ void pev_guard_start(void)
 	table.spawn = guard_spawn;
 	table.kill = guard_kill;
 	pev_sys_real = &table;
+}
+
+void pev_guard_refuse_events(void)
+{
+	guard.refuses_events = true;
 }
 
 int pev_guard_allow_file(const char *path)

@@ -14,6 +14,9 @@
 /* Sets pev_sys_real to the guard. Before any object is opened. */
 void pev_guard_start(void);
 
+/* Refuses events from here on, and probes, for a script that only prints. */
+void pev_guard_refuse_events(void);
+
 /* Allows to write this file, also under the names of output_file.h. Returns 0 or -ENOMEM. */
 int pev_guard_allow_file(const char *path);
 

@@ -85,12 +85,12 @@ local function readable_paths(run, options)
   return paths
 end
 
-local function steps(run, options)
+local function steps(paths, accepts)
   local command = core.guard_command()
   return {
     { "no_new_privs", core.no_new_privs },
     { "Landlock", function()
-      local abi, what, code = core.landlock(readable_paths(run, options), command ~= nil)
+      local abi, what, code = core.landlock(paths, command ~= nil)
       return abi, not abi and (code == core.errno.ENOSYS and landlock_text(code)
         or ("%s: %s"):format(what, core.strerror(code)))
     end },
@@ -98,13 +98,29 @@ local function steps(run, options)
     { "seccomp", function()
       local module, why = seccomp_module()
       if not module then return nil, why end
-      local ok, what, code = module.confine(command, run.opts.http ~= nil)
+      local ok, what, code = module.confine(command, accepts)
       return ok, not ok and ("seccomp filters: %s: %s"):format(what, core.strerror(code))
     end },
   }
 end
 
---- Confines this process for good.
+--- Confines this process for good to reading some files.
+-- @tparam {string,...} paths  files and directories
+-- @tparam ?boolean accepts    it accepts connections on its sockets
+-- @treturn ?string            what could not be done, as a message
+function M.restrict(paths, accepts)
+  local missing = {}
+  local threads = not core.hooked() and core.list "/proc/self/task" or {}
+  if threads[2] then missing[1] = "a single thread: Landlock and capabilities do not concern the others" end
+  seccomp_module() -- loads it
+  for _, step in ipairs(steps(paths, accepts)) do
+    local ok, why = step[2]()
+    if not ok then missing[#missing + 1] = why or step[1] end
+  end
+  return join(missing)
+end
+
+--- Confines this process for good, with the events of a session open.
 -- @tparam table s        the session, whose events are open
 -- @tparam table run      of perfl: `opts`, `words`
 -- @tparam table options  of --sandbox
@@ -116,15 +132,7 @@ function M.apply(s, run, options)
     s.recorder:give_name()
     core.guard_keep_open(run.opts.record)
   end
-  local missing = {}
-  local threads = not core.hooked() and core.list "/proc/self/task" or {}
-  if threads[2] then missing[1] = "a single thread: Landlock and capabilities do not concern the others" end
-  seccomp_module() -- loads it
-  for _, step in ipairs(steps(run, options)) do
-    local ok, why = step[2]()
-    if not ok then missing[#missing + 1] = why or step[1] end
-  end
-  return join(missing)
+  return M.restrict(readable_paths(run, options), run.opts.http ~= nil)
 end
 
 return M

@@ -88,12 +88,12 @@ local OWN_FILES = { ["/dev/null"] = true, ["/dev/urandom"] = true } -- that perf
 
 -- perfl's own globals lose what no code of perfl may do for a script: an option of a function of perfev.tool may be a
 -- path.
-local function disarm_perfl(is_named)
+local function disarm_perfl(is_named, option)
   local open = io.open
   io.open = function(path, mode) -- luacheck: ignore 122
     local reads = mode == nil or mode == "r" or mode == "rb"
     if OWN_FILES[path] or reads and is_named(path) then return open(path, mode) end
-    return nil, ("%s: the command line does not name this file (--sandbox)"):format(path), core.errno.EACCES
+    return nil, ("%s: the command line does not name this file (%s)"):format(path, option), core.errno.EACCES
   end
   string.dump = nil -- luacheck: ignore 122
   for _, name in ipairs { "execute", "remove", "rename", "tmpname" } do
@@ -113,7 +113,7 @@ local function is_readable(path, is_named)
   return is_named(path) or path:sub(1, #EVENT_SOURCES) == EVENT_SOURCES and not path:find("..", 1, true)
 end
 
-local function file_library(is_named)
+local function file_library(is_named, option)
   local open, lines = io.open, io.lines
   local files = { write = io.write, type = io.type }
   function files.open(path, mode)
@@ -121,13 +121,13 @@ local function file_library(is_named)
       return nil, ("%s: files are not written with --sandbox"):format(path), core.errno.EACCES
     end
     if not is_readable(path, is_named) then
-      return nil, ("%s: the command line does not name this file (--sandbox)"):format(path), core.errno.EACCES
+      return nil, ("%s: the command line does not name this file (%s)"):format(path, option), core.errno.EACCES
     end
     return open(path, mode)
   end
   function files.lines(path, ...)
     if not is_readable(path, is_named) then
-      error(("io.lines: the command line does not name '%s' (--sandbox)"):format(tostring(path)), 2)
+      error(("io.lines: the command line does not name '%s' (%s)"):format(tostring(path), option), 2)
     end
     return lines(path, ...)
   end
@@ -188,8 +188,9 @@ local BASIC = "assert error ipairs next pairs pcall print rawequal rawget rawlen
 --- Makes the globals of the script; perfl's own lose what could do harm.
 -- @tparam table modules      name -> module, for require: perfl.sandbox.interface
 -- @tparam function is_named  path -> whether the command line names this file
+-- @tparam string option      by which the user would name another file, for messages
 -- @treturn table
-function M.new(modules, is_named)
+function M.new(modules, is_named, option)
   local env, load_text = {}, load
   for name in BASIC:gmatch "%S+" do env[name] = _G[name] end
   env.getmetatable, env.setmetatable = metatable_functions()
@@ -201,7 +202,7 @@ function M.new(modules, is_named)
   for name, value in pairs(math) do env.math[name] = value end
   env.os = library("os", os, "clock date difftime time")
   env.debug = library("debug", debug, "traceback")
-  env.io = file_library(is_named)
+  env.io = file_library(is_named, option)
   env.coroutine = coroutine_library()
   env.package = library("package", package, "config")
   env.collectgarbage = collect
@@ -212,7 +213,7 @@ function M.new(modules, is_named)
   env.require = module_loader(env, modules)
   env._G = env
   hide_classes()
-  disarm_perfl(is_named)
+  disarm_perfl(is_named, option)
   return setmetatable(env, { __metatable = false, __index = function(_, name)
     return name == "arg" and _G.arg or nil -- perfl sets it when it knows the script's words
   end })

@@ -1,4 +1,4 @@
---- perfl --sandbox: runs a script that the user has not written.
+--- perfl --sandbox: runs a script that the user has not written. perfl merge runs the script of its frames like that.
 --
 -- Three layers, each of which holds without the others: the script's environment (environment.lua, with the limits of
 -- src/lua/base/llimit.h), the guard in front of the system calls (src/sandbox/guard.h), and from the moment that all
@@ -58,6 +58,28 @@ local function read_word(options, word)
   return ("'%s': expected mem=SIZE, time=DURATION, read=DIR or best-effort"):format(word)
 end
 
+-- Reads the value of --sandbox -> the reason if it is invalid
+local function read_value(options, value)
+  for word in value:gmatch "[^,]+" do
+    local why = read_word(options, word)
+    if why then return ("--sandbox: %s\ntry: --sandbox=mem=%s,time=1s"):format(escape(why), options.memory_text) end
+  end
+end
+
+local MERGE_BYTES, MERGE_NS = 1 << 30, 10000000000
+
+--- Reads the limits of the script of perfl merge.
+-- @tparam ?string value  of --sandbox
+-- @treturn[1] table      the options
+-- @treturn[2] nil
+-- @treturn[2] string     the reason
+function M.read_printing(value)
+  local options = { memory = MERGE_BYTES, memory_text = "1G", time = MERGE_NS, read = {} }
+  local why = read_value(options, value or "")
+  if why then return nil, why end
+  return options
+end
+
 --- Takes the values of --sandbox off the command line, up to the script: words after it may be a command's.
 -- @tparam {string,...} argv
 -- @tparam table found       of command_line.scan
@@ -76,10 +98,8 @@ function M.read(argv, found)
       options = options or { memory = 256 << 20, memory_text = "256M", time = 1000000000, read = {} }
       words[i] = "--sandbox"
     end
-    for part in (value or ""):gmatch "[^,]+" do
-      local why = read_word(options, part)
-      if why then return nil, ("--sandbox: %s\ntry: --sandbox=mem=256M,time=1s"):format(escape(why)) end
-    end
+    local why = value and read_value(options, value)
+    if why then return nil, why end
   end
   if options then return words, options end
   return nil, "--sandbox comes after the script, or in a command\ntry: it before the script, or -- before the command"
@@ -124,6 +144,20 @@ local function too_long(ns)
     or ("the script computed for more than %d ms (--sandbox)"):format(ns // 1000000)
 end
 
+-- Puts the script behind the guard, and within the limits -> its globals
+local function enter(options, r, option)
+  started, run = options, r
+  core.guard_start()
+  confinement.load_modules()
+  restricted_script.restrict(load_source.find_own_module)
+  session_options.refuse_option = refuse_option
+  local env = environment.new(interface.new(is_named), is_named, option)
+  args.environment = env
+  core.limit_memory(options.memory)
+  assert(core.limit_time(options.time, too_long(options.time), too_long(LONG * options.time)))
+  return env
+end
+
 --- Starts the sandbox: called before the script is loaded.
 -- @tparam table options  of `read`
 -- @tparam table r        the run: `argv`, `words`, and later `opts`
@@ -134,16 +168,20 @@ function M.start(options, r)
   local missing = confinement.missing()
   if missing and not options.best_effort then return nil, missing end
   if missing then message.say(missing) end
-  started, run = options, r
-  core.guard_start()
-  confinement.load_modules()
-  restricted_script.restrict(load_source.find_own_module)
-  session_options.refuse_option = refuse_option
-  local env = environment.new(interface.new(is_named), is_named)
-  args.environment = env
+  local env = enter(options, r, "--sandbox")
   session.confine = M.confine
-  core.limit_memory(options.memory)
-  assert(core.limit_time(options.time, too_long(options.time), too_long(LONG * options.time)))
+  return env
+end
+
+--- Starts the sandbox for a script that only prints. It opens no event, and the kernel confines this process from here
+-- on, as far as it can: nothing is opened any more but the files.
+-- @tparam table options         of `read_printing`
+-- @tparam {string,...} files    that the script may read
+-- @treturn table                the script's globals
+function M.start_printing(options, files)
+  local env = enter(options, { argv = files, words = {}, opts = {} }, "perfl merge --read FILE")
+  core.guard_refuse_events()
+  confinement.restrict(table.move(files, 1, #files, #options.read + 1, options.read))
   return env
 end
 
@@ -200,7 +238,7 @@ end
 
 --- The message and the status of a run that a limit ended, or nil.
 function M.outcome()
-  if not M.is_exceeded() then return nil end
+  if not started or not M.is_exceeded() then return nil end
   if started.is_full then
     return ("the script used more than %s of Lua memory\ntry: --sandbox=mem=SIZE"):format(started.memory_text),
       M.EXIT_LIMIT

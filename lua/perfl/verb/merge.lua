@@ -33,6 +33,10 @@ local function new_parser()
     :description("frames: host: print the host as the first column, or as the first frame of each stack")
   parser:option("--script"):argname("FILE")
     :description("frames: the script, if it does not come with perfl (none: print the aggregators without it)")
+  parser:option("--read"):argname("FILE"):count("*")
+    :description("frames: let the script read this file, which its arguments name")
+  parser:option("--sandbox"):argname("LIMITS")
+    :description("frames: the script's limits, as in mem=1G,time=10s (perfl --sandbox)")
   parser:option("-o --output"):argname("NEW")
     :description("the new recording (-: standard output); frames: write the output to NEW")
   parser:flag("-z"):description("compress the new recording with zstd"):target("compress")
@@ -64,6 +68,7 @@ end
 
 local function join_recordings(opts)
   local flag = opts.format and "-f" or opts.json and "-j" or opts.by and "--by" or opts.script and "--script"
+    or opts.read[1] and "--read" or opts.sandbox and "--sandbox"
   local why = flag and flag .. ": the files are recordings, and are joined to a new one\n"
     .. "try: perfl merge FILE FILE -o NEW" or not opts.files[2] and "two or more files are joined, and this is one\n"
     .. "try: perfl merge FILE FILE -o NEW" or not opts.output and "no name for the new recording\n"

@@ -59,6 +59,14 @@ static int l_guard_keep_open(lua_State *L)
 	return 0;
 }
 
+/* guard_refuse_events(): none is opened from here on */
+static int l_guard_refuse_events(lua_State *L)
+{
+	(void)L;
+	pev_guard_refuse_events();
+	return 0;
+}
+
 /*
  * landlock(paths, signals) -> ABI | nil, message, errno: from now on, this process only reads
  * these files and what is below these directories. Paths that do not exist are skipped.
@@ -112,6 +120,7 @@ static const luaL_Reg functions[] = {
 	{ "guard_allow_file", l_guard_allow_file },
 	{ "guard_command", l_guard_command },
 	{ "guard_keep_open", l_guard_keep_open },
+	{ "guard_refuse_events", l_guard_refuse_events },
 	{ "guard_start", l_guard_start },
 	{ "landlock", l_landlock },
 	{ "landlock_abi", l_landlock_abi },
