@@ -112,9 +112,9 @@ describe("perfl --pack on the real kernel", function()
     run.write_file(dir .. "/waits.lua", ([[
       local perfev = require "perfev"
       perfev.event { "syscalls:sys_enter_getppid", sample = perfev.count {} }
-      if perfev.default_session().opts.input then io.open(%q):close() end]]):format(dir .. "/fifo"))
+      if perfev.default_session().opts.input then io.open(%q):read "a" end]]):format(dir .. "/fifo"))
     quiet("--pack", "waits", "./waits.lua", "--", "./calls", "1")
-    -- The shell opens the FIFO when the script does.
+    -- The script waits until the shell closes the FIFO.
     local r = run([[mkfifo fifo; $PERFL merge -q --read "$PWD/fifo" --script ./waits.lua waits >/dev/null & exec 3>fifo
       grep -E '^(CapEff|CapPrm|NoNewPrivs|Seccomp):' /proc/$!/status; exec 3>&-; wait $!]],
       { cwd = dir, env = { PERFL = run.perfl } })
