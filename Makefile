@@ -59,6 +59,7 @@ http_FILES := http/listener http/server base/err
 http_PKG := libmicrohttpd
 http_client_PKG := libcurl
 nats_FILES := fleet/nats_client base/err
+nats_BINDINGS := $(wildcard src/lua/fleet/lnats_*.c)
 # Threads of libnats run to the end of the process: the module is never unloaded.
 nats_LIBS = $(call pkg,--libs libnats) -Wl,-z,nodelete
 pfm_FILES := event/pfm base/err
@@ -77,8 +78,7 @@ zstd_PKG := libzstd
 OWN_C := $(filter-out src/base/% src/symbol/elf_note.c,$(sort $(foreach m,$(MODULES),\
 	$($(m)_FILES:%=src/%.c))))
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
-# A module's bindings: lNAME.c and lNAME_PART.c.
-bindings_of = $(wildcard src/lua/*/l$(1).c src/lua/*/l$(1)_*.c)
+bindings_of = $(wildcard src/lua/*/l$(1).c) $($(1)_BINDINGS)
 MODULE_C := $(foreach m,$(MODULES),$(call bindings_of,$(m)))
 BIND_C := $(filter-out $(MODULE_C),$(sort $(wildcard src/lua/*.c src/lua/*/*.c)))
 HEADERS := $(filter-out src/gen/% src/lua/%,$(wildcard src/*.h src/*/*.h))
@@ -93,7 +93,8 @@ BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
 MODULE_O = $(MODULE_C:%.c=$(BUILD)/%.o)
 MODULE_SO = $(MODULES:%=$(BUILD)/perfev/%.so) $(BUILD)/perfev/core.so
-MAIN_O = $(BUILD)/src/perfl.o $(BUILD)/spec/support/host.o
+PERFL_O = $(BUILD)/src/perfl.o $(BUILD)/src/perfl_sink.o
+MAIN_O = $(PERFL_O) $(BUILD)/spec/support/host.o
 
 # Runs pkg-config once, on first use: `make check` on a fresh machine runs deps first.
 once = $(eval $(1) := $(2))$($(1))
@@ -458,7 +459,7 @@ $(BUILD)/perfev/$(1).so: $(patsubst %.c,$(BUILD)/%.o,$(call bindings_of,$(1))) \
 endef
 $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 
-$(BUILD)/perfl: $(BUILD)/src/perfl.o $(BUILD)/embed.o $(BASE_O) $(BIND_O)
+$(BUILD)/perfl: $(PERFL_O) $(BUILD)/embed.o $(BASE_O) $(BIND_O)
 $(BUILD)/host: $(BUILD)/spec/support/host.o $(BASE_O) $(BIND_O)
 $(BUILD)/perfl $(BUILD)/host:
 	@echo "  LD   $@"
@@ -468,7 +469,7 @@ $(BUILD)/perfl $(BUILD)/host:
 # The tables of libcapstone would double its size; libmicrohttpd needs all of GnuTLS; libnats has no
 # static archive in Debian.
 NOT_STATIC = %disassembler.o $(addprefix $(BUILD)/src/,http/% lua/http/% fleet/% lua/fleet/%)
-STATIC_O = $(filter-out $(NOT_STATIC),$(CORE_O) $(MODULE_O)) $(BUILD)/src/perfl.o $(BIND_O) \
+STATIC_O = $(filter-out $(NOT_STATIC),$(CORE_O) $(MODULE_O)) $(PERFL_O) $(BIND_O) \
 	$(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd libmd \
 	libseccomp) \

@@ -39,6 +39,7 @@
 #include "gen/embed.h"
 #include "lua/base/lallocator.h"
 #include "base/rights.h"
+#include "perfl_sink.h"
 
 int luaopen_perfev_core(lua_State *L);
 
@@ -78,16 +79,6 @@ static struct {
 	int fd;                       /* readable from the first signal on */
 	lua_State *volatile L;        /* the state with interruptible Lua code, or NULL */
 } caught;
-
-/* Standard output, the file of -o, and that of --pack. */
-struct sink {
-	FILE *file;
-	int fd;
-	int code; /* errno of the first write that failed: stdio keeps none */
-	char buffer[1 << 16];
-};
-
-static struct sink standard = { .fd = STDOUT_FILENO }, named[2];
 
 static int64_t clock_ns(void)
 {
@@ -188,117 +179,7 @@ static void die_of(int number)
 	raise(number);
 }
 
-/* ---- standard output ---- */
-
-/* True if the reader of our output reads within GRACE_NS. */
-static bool is_read(int fd)
-{
-	struct pollfd wait = { .fd = fd, .events = POLLOUT };
-	int rc;
-
-	do
-		rc = poll(&wait, 1, GRACE_NS / 1000000);
-	while (rc < 0 && errno == EINTR);
-	return rc != 0;
-}
-
-/* The size of one write; after a signal at most the size that a pipe takes without blocking. */
-static size_t limit_write(size_t len)
-{
-	return caught.number && len > PIPE_BUF ? PIPE_BUF : len;
-}
-
-/*
- * stdio fails on a short write and on EAGAIN, which a command that shares our terminal causes
- * by setting O_NONBLOCK. This function writes everything, or keeps the errno. After a signal
- * it waits GRACE_NS for a reader that does not read.
- */
-static ssize_t write_sink(void *cookie, const char *text, size_t len)
-{
-	struct sink *sink = cookie;
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n;
-
-		if (caught.number && (sink->code == EINTR || !is_read(sink->fd))) {
-			sink->code = EINTR;
-			return 0;
-		}
-		n = write(sink->fd, text + done, limit_write(len - done));
-
-		if (n > 0) {
-			done += (size_t)n;
-		} else if (n < 0 && errno == EAGAIN) {
-			struct pollfd wait = { .fd = sink->fd, .events = POLLOUT };
-
-			poll(&wait, 1, -1);
-		} else if (n == 0 || errno != EINTR) {
-			if (!sink->code)
-				sink->code = n == 0 ? EIO : errno;
-			return 0; /* fopencookie(3): 0 reports an error */
-		}
-	}
-	return (ssize_t)len;
-}
-
-static int open_stdout(void)
-{
-	const cookie_io_functions_t functions = { .write = write_sink };
-
-	standard.file = fopencookie(&standard, "w", functions);
-	if (!standard.file)
-		return -errno;
-	/* With NULL for the buffer, glibc ignores the size. */
-	setvbuf(standard.file, standard.buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF,
-		sizeof(standard.buffer));
-	stdout = standard.file;
-	return 0;
-}
-
-static int seek_sink(void *cookie, off64_t *offset, int whence)
-{
-	*offset = lseek64(((struct sink *)cookie)->fd, *offset, whence);
-	return *offset < 0 ? -1 : 0;
-}
-
-static int close_sink(void *cookie)
-{
-	struct sink *sink = cookie;
-
-	sink->file = NULL;
-	return close(sink->fd);
-}
-
-/* The sink of an open file, or NULL. */
-static struct sink *find_sink(const FILE *file)
-{
-	if (file == standard.file)
-		return &standard;
-	for (size_t i = 0; i < NR(named); i++)
-		if (file == named[i].file)
-			return &named[i];
-	return NULL;
-}
-
-/* Returns NULL and sets errno if both are open. */
-static FILE *open_named(int fd)
-{
-	const cookie_io_functions_t functions = { .write = write_sink, .seek = seek_sink,
-						  .close = close_sink };
-	struct sink *sink = find_sink(NULL);
-
-	if (!sink) {
-		errno = EMFILE;
-		return NULL;
-	}
-	sink->fd = fd;
-	sink->code = 0;
-	sink->file = fopencookie(sink, "w", functions);
-	if (sink->file)
-		setvbuf(sink->file, sink->buffer, _IOFBF, sizeof(sink->buffer));
-	return sink->file;
-}
+static bool has_signal(void) { return caught.number != 0; }
 
 /* Opens closed descriptors 0 to 2, so that a perf event never becomes a standard output. */
 static void fill_standard_fds(void)
@@ -385,18 +266,16 @@ static int l_children_time(lua_State *L)
 static int l_flush(lua_State *L)
 {
 	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-	const struct sink *sink;
 	int code = 0;
 
 	if (!stream->closef)
 		return luaL_error(L, "flush of a closed file");
-	sink = find_sink(stream->f);
 	if (fflush(stream->f) != 0)
 		code = errno;
 	else if (ferror(stream->f))
 		code = EIO;
-	if (code && sink && sink->code)
-		code = sink->code;
+	if (code && perfl_sink_error(stream->f))
+		code = perfl_sink_error(stream->f);
 	errno = code;
 	return luaL_fileresult(L, code == 0, NULL);
 }
@@ -455,7 +334,7 @@ static int l_take_stdout(lua_State *L)
 	if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		return luaL_fileresult(L, 0, "standard output");
 	if (content > 0)
-		return set_stream(L, stream, fd, open_named(fd), "standard output");
+		return set_stream(L, stream, fd, perfl_sink_open(fd), "standard output");
 	lua_pushinteger(L, fd);
 	return 1;
 }
@@ -477,13 +356,13 @@ static int open_output(const char *path)
 static int l_truncate(lua_State *L)
 {
 	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
-	const struct sink *sink = stream->closef ? find_sink(stream->f) : NULL;
+	int fd = stream->closef ? perfl_sink_fd(stream->f) : -1;
 	struct stat st;
 
-	if (!sink || sink == &standard)
+	if (fd < 0)
 		return luaL_error(L, "truncate: not a file of open()");
-	if (fstat(sink->fd, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(sink->fd, 0) < 0) ||
-	    fcntl(sink->fd, F_SETFL, O_WRONLY) < 0) /* no longer O_NONBLOCK */
+	if (fstat(fd, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0) ||
+	    fcntl(fd, F_SETFL, O_WRONLY) < 0) /* no longer O_NONBLOCK */
 		return luaL_fileresult(L, 0, NULL);
 	lua_pushboolean(L, 1);
 	return 1;
@@ -507,7 +386,7 @@ static int l_open(lua_State *L)
 	if (fd < 0)
 		return luaL_fileresult(L, 0, path);
 	if (fstat(fd, &st) == 0)
-		file = mode == 1 ? open_named(fd) : fdopen(fd, "r");
+		file = mode == 1 ? perfl_sink_open(fd) : fdopen(fd, "r");
 	nr = set_stream(L, stream, fd, file, path);
 	if (nr > 1)
 		return nr;
@@ -889,7 +768,7 @@ int main(int argc, char **argv)
 		return EXIT_REFUSED;
 	}
 	fill_standard_fds();
-	rc = open_stdout();
+	rc = perfl_sink_open_stdout(has_signal);
 	if (rc < 0)
 		return print_failure("standard output", -rc);
 	L = luaL_newstate();

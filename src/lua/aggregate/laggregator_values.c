@@ -268,7 +268,10 @@ static int l_agg_quantile(lua_State *L)
 	return 1;
 }
 
-/* Appends { low =, high =, count = } to the list on top, of the bucket of values below 0 if mirrored. */
+/*
+ * Appends { low =, high =, count = } to the list on top, of the bucket of values below 0 if
+ * mirrored.
+ */
 static void append_bucket(lua_State *L, struct pev_bounds bounds, uint64_t count, bool mirrored)
 {
 	lua_createtable(L, 0, 3);
