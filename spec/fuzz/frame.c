@@ -130,7 +130,8 @@ static void read_frames(lua_State *L, struct pev_frame_stream *stream, uint64_t 
 /* Writes the check of each header that the lengths allow. */
 static void repair(unsigned char *bytes, size_t len)
 {
-	unsigned char *at = bytes, *end = bytes + len, start[PEV_FRAME_FIXED + PEV_FRAME_HEADER_MAX];
+	unsigned char *at = bytes, *end = bytes + len;
+	unsigned char start[PEV_FRAME_FIXED + PEV_FRAME_HEADER_MAX];
 
 	while ((at = memmem(at, (size_t)(end - at), PEV_FRAME_MAGIC, PEV_FRAME_MAGIC_LEN))) {
 		uint32_t header, body, raw;

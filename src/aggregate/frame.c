@@ -172,7 +172,8 @@ int pev_frame_start(const char *header, size_t header_len, size_t body_len, size
 			 PEV_FRAME_BODY_MAX, err);
 	if (rc < 0)
 		return rc;
-	memcpy(p, PEV_FRAME_MAGIC, PEV_FRAME_MAGIC_LEN);
+	for (size_t i = 0; i < PEV_FRAME_MAGIC_LEN; i++)
+		p[i] = (unsigned char)PEV_FRAME_MAGIC[i];
 	put_little(p + 8, PEV_FRAME_VERSION, 2);
 	put_little(p + 10, 0, 2);
 	put_little(p + 12, header_len + PEV_FRAME_CHECK_LEN, 4);

@@ -15,6 +15,7 @@
 #define LINE_BYTES   48 /* of a frame in a line of 64 characters */
 #define PREFIX_MAX   256
 #define RAW_KEPT     (1 << 20)
+#define BYTES_KEPT   (2 * (size_t)PEV_FRAME_MAX)
 /* Decompressed for nothing in one damaged place; then a frame is skipped whole. */
 #define WASTE_MAX    (4 * (uint64_t)PEV_FRAME_RAW_MAX)
 
@@ -77,8 +78,10 @@ void pev_frame_stream_free(struct pev_frame_stream *stream)
 {
 	if (!stream)
 		return;
-	while (stream->nr_blocks)
-		free_block(stream, stream->blocks);
+	for (uint32_t i = 0; i < stream->nr_blocks; i++) {
+		free(stream->blocks[i].prefix);
+		free(stream->blocks[i].bytes);
+	}
 	free(stream->blocks);
 	free(stream->bytes);
 	free(stream->raw);
@@ -113,7 +116,7 @@ int pev_frame_stream_feed(struct pev_frame_stream *stream, const void *bytes, si
 	stream->start = 0;
 	stream->len = left;
 	need = left + len;
-	if (need > stream->cap || (stream->cap > 2 * PEV_FRAME_MAX && need < stream->cap / 4)) {
+	if (need > stream->cap || (stream->cap > BYTES_KEPT && need < stream->cap / 4)) {
 		size_t cap = need + need / 2;
 		unsigned char *grown = need < len ? NULL : realloc(stream->bytes, cap);
 
