@@ -148,6 +148,16 @@ describe("a frame", function()
     assert.is_nil(reader:next())
   end)
 
+  it("comes from a reader that was fed much, and then nothing", function()
+    local reader, bytes = frames.reader(), encode(counted(3))
+    reader:feed(bytes .. ("x"):rep(4 << 20) .. "\n")
+    assert.equal(3, #reader:next():value())
+    assert.is_nil(reader:next())
+    for _ = 1, 3 do reader:feed "" end
+    reader:feed(bytes)
+    assert.equal(3, #reader:next():value())
+  end)
+
   it("needs a complete and plain header", function()
     local a = counted(1)
     for _, case in ipairs {

@@ -111,13 +111,13 @@ int pev_frame_stream_feed(struct pev_frame_stream *stream, const void *bytes, si
 	drop(stream, stream->ready_len);
 	stream->ready_len = 0;
 	left = stream->len - stream->start;
-	if (left)
+	if (left && stream->start)
 		memmove(stream->bytes, stream->bytes + stream->start, left);
 	stream->start = 0;
 	stream->len = left;
 	need = left + len;
 	if (need > stream->cap || (stream->cap > BYTES_KEPT && need < stream->cap / 4)) {
-		size_t cap = need + need / 2;
+		size_t cap = need + need / 2 + 1; /* never 0, which would free it */
 		unsigned char *grown = need < len ? NULL : realloc(stream->bytes, cap);
 
 		if (!grown)
