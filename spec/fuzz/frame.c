@@ -3,8 +3,8 @@
  *
  * The first byte: bits 0-3 are the size of the pieces that the stream is fed with; bit 4: the
  * checks of the headers are made right, so that changed headers are read; bit 5: the rest is the
- * content of a frame, so that changed packs are read. Packs are unpacked by frame.lua, in a Lua
- * with the core linked in. Runs in the tree's root.
+ * content of a frame, so that changed packs are read; bit 6: nothing is fed after each piece.
+ * Packs are unpacked by frame.lua, in a Lua with the core linked in. Runs in the tree's root.
  *
  * FUZZ_BYTES=N in the environment: stops after N bytes and prints the sums.
  */
@@ -24,6 +24,7 @@
 
 #define REPAIRED 16
 #define CONTENT 32
+#define IDLE 64
 #define RAW_LEAST (1 << 20) /* content so large is not unpacked, but for its first bytes */
 
 int luaopen_perfev_core(lua_State *L);
@@ -219,6 +220,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (pev_frame_stream_feed(stream, copy, part) < 0)
 			abort();
 		free(copy);
+		if (*data & IDLE && pev_frame_stream_feed(stream, "", 0) < 0)
+			abort();
 		read_frames(L, stream, at + part);
 	}
 	pev_frame_stream_end(stream);
