@@ -803,6 +803,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl doctor [-j]
        perfl report|dump|skeleton|archive [options] [FILE]
        perfl agent [-c FILE] [--check]
+       perfl gather [options] SCRIPT|NAME [script args]
        perfl cut|filter|redact [options] -o NEW [FILE]
        perfl merge [-f FORMAT] [--by host] FRAMES...|-
        perfl merge -o NEW FILE FILE...

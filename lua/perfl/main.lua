@@ -40,7 +40,7 @@ local verbs = {
   agent = "perfl.fleet.agent", archive = "perfl.verb.archive", collect = "perfl.fleet.collect",
   completion = "perfl.completion",
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", describe = "perfl.verb.describe",
-  doctor = "perfl.verb.doctor",
+  doctor = "perfl.verb.doctor", gather = "perfl.fleet.gather",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
   merge = "perfl.verb.merge", redact = "perfl.verb.redact",

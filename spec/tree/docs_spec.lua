@@ -19,7 +19,7 @@ local paths = { "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md
   "doc/events.md", "doc/probes.md", "doc/memory.md", "doc/network.md", "doc/recordings.md", "doc/sandbox.md",
   "doc/tracing.md",
   "doc/coverage.md",
-  "doc/overhead.md", "doc/bench.md", "doc/testing.md", "doc/fleet.md", "doc/fleet-history.md" }
+  "doc/overhead.md", "doc/bench.md", "doc/testing.md", "doc/fleet.md", "doc/fleet-history.md", "doc/gather.md" }
 local pages = docs.api_pages()
 table.move(pages, 1, #pages, #paths + 1, paths)
 
