@@ -119,7 +119,9 @@ static struct sink *find_sink(const FILE *file)
 
 FILE *perfl_sink_open(int fd)
 {
-	const cookie_io_functions_t functions = { .write = write_sink, .seek = seek_sink, .close = close_sink };
+	const cookie_io_functions_t functions = { .write = write_sink,
+						  .seek = seek_sink,
+						  .close = close_sink };
 	struct sink *sink = find_sink(NULL);
 
 	if (!sink) {

@@ -168,7 +168,7 @@ M.groups = {
       help = "with --pack: write frames after each interval of this length, too" },
     { "--armor", into = "armor", help = "with --pack: write frames as text (base64), for clush and the like" },
     { "--label", into = "labels", metavar = "KEY=VALUE", many = true, yields = true,
-      convert = function(text) return require("perfl.frame_output").parse_label(text) end,
+      convert = function(text) return require "perfl.frame_label" (text) end,
       help = "with --pack: add this to the header of each frame, as in job=web or host=db3" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
     { "--http", into = "http", metavar = "[ADDR:]PORT",

@@ -8,12 +8,12 @@ local c_folders = { "base", "sandbox", "http", "fleet", "aggregate", "tracepoint
 local binding_folders = { "base", "fleet", "event", "hooks", "sandbox", "symbol", "record", "aggregate", "profile",
   "perfdata", "engine", "http" }
 local lua_folders = {
-  "perfev/option_tables", "perfev/encoding",
-  "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture", "perfev/aggregate",
-  "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata", "perfev/live", "perfev/profile",
+  "perfev/option_tables", "perfev/encoding", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture",
+  "perfev/aggregate", "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata",
+  "perfev/live", "perfev/profile",
   "perfev/profile/html", "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
-  "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/rewrite", "perfl/verb",
-  "perfl/completion", "perfl/http", "perfl/http/page", "perfl/collect", "perfl/fleet", "the program",
+  "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/frames", "perfl/rewrite",
+  "perfl/verb", "perfl/completion", "perfl/http", "perfl/http/page", "perfl/collect", "perfl/fleet", "the program",
 }
 local FILES_MAX = 15 -- in a folder; a .c and its .h count as one
 

@@ -6,7 +6,7 @@
 -- the most hosts.
 
 local escape = require "perfev.base.escape"
-local frame_set = require "perfl.frame_set"
+local frame_set = require "perfl.frames.set"
 local frames = require "perfev.aggregate.frames"
 local protocol = require "perfl.fleet.protocol"
 local sorted_keys = require("perfev.base.tables").sorted_keys
@@ -308,7 +308,7 @@ local function set_of_most(self)
 end
 
 --- The answer of the most hosts that can be added up.
--- @treturn[1] table  the set, of perfl.frame_set
+-- @treturn[1] table  the set, of perfl.frames.set
 -- @treturn[2] nil    no host answered
 function Gathering:set()
   local most = set_of_most(self)

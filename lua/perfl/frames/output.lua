@@ -27,21 +27,6 @@ local run
 
 -- ---- the output ----
 
--- Keys of the header that perfl writes itself.
-local own_keys = {}
-for key in ("start seq part begin end name kind script script_sha256 args args_sha256 version lost refused late last "
-  .. "every turn spans check arch"):gmatch "%S+" do own_keys[key] = true end
-
---- Converts the value of --label: KEY=VALUE -> { key, value } | nil, message.
-function M.parse_label(text)
-  local key, value = text:match "^([%l][%l%d_]*)=(.*)$"
-  if not key or value:find "%c" then
-    return nil, ("label '%s': expected KEY=VALUE, as in job=web"):format(text)
-  end
-  if own_keys[key] then return nil, ("label '%s': perfl writes the key '%s' itself"):format(text, key) end
-  return { key, value }
-end
-
 --- Opens the output of --pack; from then on what the script prints is discarded if the frames go to standard output.
 -- @tparam table opts  perfl's options
 -- @treturn[1] true

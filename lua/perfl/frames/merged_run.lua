@@ -322,7 +322,7 @@ end
 
 --- Prints the values of a set; once in a process, and at its end: the script runs in it, and from then on no thread of
 -- it can open files, connect or send signals (perfl.sandbox).
--- @tparam table set   of perfl.frame_set
+-- @tparam table set   of perfl.frames.set
 -- @tparam[opt] table opts  `format` (in the place of the script's -f), `json` (as perfl -j), `script` (path of a script
 --   that does not come with perfl; "none": print the aggregators without it), `quiet` (no remark), `read` (files that
 --   the script may read), `sandbox` (its limits, as the value of --sandbox)

@@ -123,7 +123,7 @@ local function merge(self, entry, header, value)
   return true
 end
 
--- The counts of spans in a header, as frame_output.lua writes them.
+-- The counts of spans in a header, as output.lua writes them.
 local function add_spans(entry, text)
   if type(text) ~= "string" then return end
   entry.spans = entry.spans or {}
