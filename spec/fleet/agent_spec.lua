@@ -41,7 +41,10 @@ local function save_stream(c, name)
   local consumer = assert(c:pull("perfev-agg", nil, { from = "all" }))
   local list = {}
   while #list < nr do
-    for _, message in ipairs(assert(consumer:fetch(math.min(nr - #list, 100), 5000))) do list[#list + 1] = message end
+    for _, message in ipairs(assert(consumer:fetch(math.min(nr - #list, 100), 5000))) do
+      assert(consumer:ack(message))
+      list[#list + 1] = message
+    end
   end
   local bytes = {}
   for i, message in ipairs(list) do bytes[i] = message.data end
@@ -203,6 +206,70 @@ describe("perfl agent", function()
       if header.last then names[header.job] = (names[header.job] or 0) + 1 end
     end
     assert.same({ all = 13, more = 13 }, names)
+  end)
+
+  it("publishes what is too large for a message in parts, with its losses counted once", function()
+    local c <close> = new_stream()
+    run.write_file(dir .. "/large.lua", [[
+      local perfev = require "perfev"
+      perfev.event { "cpu-clock", sample_type = { "period", "ip", "tid", "time" },
+        sample = perfev.count { by = { "period", "ip" }, title = "large" } }]])
+    run.write_file(dir .. "/large_world.lua", [[
+      local k = require "perfev.sim".new { world = "vm", cpus = "0" }
+      math.randomseed(7)
+      for i = 1, 60 do
+        k:after(i * 10 .. "ms", function()
+          for _ = 1, 1500 do
+            k:ring(0):push { type = "sample", event = { type = 1, config = 0 }, pid = 1, tid = 1,
+              period = math.random(0) >> 1, ip = math.random(0) >> 1 }
+          end
+        end)
+      end
+      k:after("1500ms", function() end)
+      return k]])
+    local one = start { host = "m1", job = ("[job large]\nscript = %s/large.lua\ninterval = 1s\nrestart = on-failure\n"
+      .. "args = --sim %s/large_world.lua -a --buffer 64K\n"):format(dir, dir) }
+    one:wait_for "event=job_ended"
+    local status, log = one:stop()
+    assert.equal(0, status, log)
+    local counted, lost, parts, most = 0, {}, 0, 0
+    for _, message in ipairs(select(2, save_stream(c, "large"))) do
+      local frame = perfev.frames(message.data)()
+      local value = assert(frame:value())
+      for _, _, n in value:pairs() do counted = counted + n end
+      counted = counted + (value:other() or 0)
+      lost[frame.header.seq] = frame.header.lost or 0
+      parts, most = parts + 1, math.max(most, #message.data)
+    end
+    local sum = 0
+    for _, n in pairs(lost) do sum = sum + n end
+    assert.is_true(sum > 0 and parts > 2 and most < 1 << 20, ("%d lost, %d parts of %d bytes"):format(sum, parts, most))
+    assert.equal(90000, counted + sum)
+  end)
+
+  it("starts a killed worker again, and names what is lost: what came after its last frame", function()
+    local c <close> = new_stream()
+    local one = start { host = "m1", job = agents.job(dir), gate = true }
+    one:wait_at(1)
+    local pid = one:wait_for("event=job_started"):match "pid=(%d+)"
+    os.execute("kill -KILL " .. pid)
+    assert.matches("from=%S+ job=all reason=\"the worker ended without its last frames\" to=",
+      one:wait_for "event=counts_lost")
+    assert.matches("signal=9", one:wait_for "event=job_restarts")
+    one:open(20)
+    one:wait_for "event=job_ended"
+    assert.equal(0, (one:stop()))
+    -- The first second twice, once of each worker: one start, no number twice.
+    local _, list = save_stream(c, "worker")
+    local starts, seen = {}, {}
+    for _, message in ipairs(list) do
+      local header = perfev.frames(message.data)().header
+      local key = header.name .. header.seq
+      assert.is_nil(seen[key])
+      starts[header.start], seen[key] = true, true
+    end
+    assert.is_string(next(starts))
+    assert.is_nil(next(starts, (next(starts))))
   end)
 
   it("says how to make the stream that is missing, and publishes when it is there", function()

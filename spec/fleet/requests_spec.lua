@@ -124,7 +124,7 @@ describe("perfl agent, asked to run scripts,", function()
   setup(function()
     dir = run.tempdir()
     agents.write_files(dir)
-    if not (has_modules and run.have "nats-server") then
+    if not (has_modules and nats_server.is_installed) then
       why_not = "nats-server is not installed"
       return
     end
@@ -244,6 +244,27 @@ describe("perfl agent, asked to run scripts,", function()
     for _, i in ipairs { 2, 4, 5 } do fetched(ids[i], "db1") end
     assert.is_nil(gated:log():find("event=request_started [^\n]*id=" .. ids[3]))
     gated:stop()
+  end)
+
+  it("tells of frames while a run goes on, and ends one that is too long", function()
+    local gated = start { host = "db1", config = permits() .. "[requests]\nlongest = 2s\n", gate = true }
+    gated:wait_for "event=connected"
+    local id = ask(run_all { interval_ms = 1000 }, nil, "db1")
+    local ready = answer_to(id, "ready")
+    assert.is_false(ready.final)
+    assert.is_true(ready.frames >= 1 and ready.frames <= 13, ready.frames) -- the first second of the world
+    repeat ready = answer_to(id, "ready") until ready.final
+    assert.equal(0, ready.status)
+    gated:open(20)
+    gated:stop()
+  end)
+
+  it("ends a run after its duration", function()
+    local id = ask(run_all { duration_ms = 2000 })
+    local bytes, ready = fetched(id, "web1")
+    assert.equal(0, ready.status)
+    local seconds = perfev.frames(bytes)().header
+    assert.is_true(seconds["end"] - seconds.begin <= 3 * S)
   end)
 
   it("tells askers of runs that end with the agent", function()

@@ -18,15 +18,16 @@
 #define FIRST_OTHER_FD 3
 
 /* In the child of a program with threads: only async-signal-safe functions. */
-__attribute__((noreturn)) static void become_worker(char *const *argv, int parent, int out, int err)
+__attribute__((noreturn)) static void become_worker(char *const *argv, const char *input,
+						    int parent, int out, int err)
 {
 	sigset_t none;
-	int null = open("/dev/null", O_RDONLY);
+	int in = open(input, O_RDONLY);
 
 	sigemptyset(&none);
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+	if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 	    dup2(err, STDERR_FILENO) < 0)
 		_exit(127);
 	close_range(FIRST_OTHER_FD, ~0U, 0);
@@ -35,7 +36,7 @@ __attribute__((noreturn)) static void become_worker(char *const *argv, int paren
 	if (getppid() != parent) /* it ended before prctl() */
 		_exit(127);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execv(argv[0], argv);
+	execvp(argv[0], argv);
 	_exit(127);
 }
 
@@ -60,7 +61,8 @@ static void close_pipe(const int pair[2])
 	close(pair[1]);
 }
 
-int pev_worker_start(struct pev_worker *worker, char *const *argv, struct pev_err *err)
+int pev_worker_start(struct pev_worker *worker, char *const *argv, const char *input,
+		     struct pev_err *err)
 {
 	int out[2], errors[2], parent = getpid(), rc = make_pipe(out);
 
@@ -73,7 +75,7 @@ int pev_worker_start(struct pev_worker *worker, char *const *argv, struct pev_er
 	}
 	worker->pid = fork();
 	if (worker->pid == 0)
-		become_worker(argv, parent, out[1], errors[1]);
+		become_worker(argv, input ? input : "/dev/null", parent, out[1], errors[1]);
 	rc = -errno;
 	if (worker->pid < 0) {
 		close_pipe(out);

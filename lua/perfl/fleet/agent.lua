@@ -13,6 +13,7 @@ local log = require "perfl.fleet.log"
 local message = require "perfl.message"
 local metrics = require "perfl.fleet.metrics"
 local native_module = require "perfev.base.native_module"
+local program = require "perfl.fleet.program"
 local protocol = require "perfl.fleet.protocol"
 local requests = require "perfl.fleet.requests"
 local session = require "perfev.live.session"
@@ -376,10 +377,10 @@ end
 
 -- Checks the command line of a job as perfl would -> true | nil, its message
 local function check_job(job)
-  local words = table.move(job.args or {}, 1, #(job.args or {}), 4, { core.exe(), "--dry-run", job.script })
-  local pipe = io.popen(message.shell(words) .. " 2>&1 >/dev/null")
-  local text = pipe:read "a"
-  if pipe:close() then return true end
+  local words = { core.exe(), "--dry-run", job.script }
+  local ok, plan, text = program.run(table.move(job.args or {}, 1, #(job.args or {}), #words + 1, words))
+  if ok then return true end
+  if text == "" then text = "an event is not available here\n" .. plan end
   return nil, (text:gsub("^perfl: ", ""):gsub("\n%s*", "\n"):gsub("\n$", ""))
 end
 
@@ -456,12 +457,12 @@ function M.main(words)
     for _, fault in ipairs(faults) do message.say(fault) end
     return USAGE
   end
-  if opts.check then return check(config, opts.config) end
   local modules, why = load_modules()
   if not modules then
     message.say("agent: " .. why)
     return FAILED
   end
+  if opts.check then return check(config, opts.config) end
   if opts.make_streams then return make_streams(config, modules, opts.replicas) end
   log.open(config.log)
   return run(new_agent(config, opts.config, modules))

@@ -93,6 +93,11 @@ end
 
 -- ---- the worker's frames ----
 
+-- What the header says of the whole interval is in each of its parts: it counts once.
+local function without_sums(header)
+  for _, name in ipairs(sums) do header[name] = nil end
+end
+
 local function merge_into(pending, header, value)
   local is_alike, merged, why = pcall(pending.value.merge, pending.value, value)
   if not is_alike then return nil, tostring(merged) end -- the file of the script was changed
@@ -121,18 +126,23 @@ function Outbox:add(frame)
     slot = { name = header.name, seq = 0 }
     self.slots[header.name] = slot
   end
+  local interval = ("%s %d"):format(header.start, header.seq)
+  local is_another_part = slot.interval == interval
+  slot.interval = interval
+  if is_another_part then without_sums(header) end
   local pending = slot.pending
   if not pending then
-    slot.pending = { value = value, header = header, intervals = 1, turn = header["end"] }
+    slot.pending = { value = value, header = header, intervals = 1 }
   else
     local ok, reason = merge_into(pending, header, value)
     if not ok then return nil, reason end
-    if pending.turn ~= header["end"] then -- not another part of the same interval
-      pending.turn, pending.intervals = header["end"], pending.intervals + 1
+    if not is_another_part then
+      pending.intervals = pending.intervals + 1
       self.counts.coalesced = self.counts.coalesced + 1
     end
   end
-  advance(self, slot, core.clock(MONOTONIC))
+  local part, parts = header.part:match "^(%d+)/(%d+)$"
+  if part == parts then advance(self, slot, core.clock(MONOTONIC)) end
   return true
 end
 

@@ -1,10 +1,9 @@
 --- Checks the signature of a text with ssh-keygen(1): `ssh-keygen -Y sign -n perfev-script -f KEY FILE` makes one.
 
+local program = require "perfl.fleet.program"
 local protocol = require "perfl.fleet.protocol"
 
 local M = {}
-
-local function quoted(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
 local function write(path, text)
   local file, why = io.open(path, "wb")
@@ -14,18 +13,15 @@ local function write(path, text)
   return ok, failed
 end
 
--- The first line that a command prints, and whether it succeeds.
-local function run(command)
-  local pipe = io.popen(command .. " 2>&1")
-  local line = (pipe:read "l" or ""):gsub("%s+$", "")
-  pipe:read "a"
-  return line, pipe:close() == true
+-- The first line that a program prints, the error if it fails; and whether it succeeds.
+local function run(words, input)
+  local ok, out, err = program.run(words, input)
+  return (ok and out or err .. out):match "^[^\n]*":gsub("%s+$", ""), ok
 end
 
 --- Makes a directory for the texts of a request; remove() it.
 function M.directory()
-  local parent = os.getenv "RUNTIME_DIRECTORY"
-  local line, ok = run("mktemp -d" .. (parent and " -p " .. quoted(parent) or ""))
+  local line, ok = run { "mktemp", "-d", "-p", os.getenv "RUNTIME_DIRECTORY" or "/tmp" }
   if not ok then return nil, line end
   return line
 end
@@ -45,15 +41,14 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string        why it is not valid
 function M.verify(directory, name, signature, signers)
-  local path, signed = quoted(directory .. "/" .. name), directory .. "/signature"
+  local signed = directory .. "/signature"
   local ok, why = write(signed, signature)
   if not ok then return nil, why end
-  local principal, is_known = run(("ssh-keygen -Y find-principals -s %s -f %s < /dev/null"):format(quoted(signed),
-    quoted(signers)))
+  local principal, is_known = run { "ssh-keygen", "-Y", "find-principals", "-s", signed, "-f", signers }
   local line, is_valid = principal, false
   if is_known then
-    line, is_valid = run(("ssh-keygen -Y verify -n %s -I %s -s %s -f %s < %s"):format(protocol.NAMESPACE,
-      quoted(principal), quoted(signed), quoted(signers), path))
+    line, is_valid = run({ "ssh-keygen", "-Y", "verify", "-n", protocol.NAMESPACE, "-I", principal, "-s", signed, "-f",
+                           signers }, directory .. "/" .. name)
   end
   os.remove(signed)
   if is_valid then return principal end

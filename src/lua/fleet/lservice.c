@@ -11,11 +11,12 @@
 int luaopen_perfev_service(lua_State *L);
 
 /*
- * start({ path, word, ... }) -> { pid =, out =, err = } | nil, message, errno; out and err are
- * descriptors, to be read without blocking and closed
+ * start({ program, word, ... } [, input]) -> { pid =, out =, err = } | nil, message, errno; out and
+ * err are descriptors, to be read without blocking and closed; input: a file for standard input
  */
 static int l_start(lua_State *L)
 {
+	const char *input = luaL_optstring(L, 2, NULL);
 	struct pev_worker worker;
 	struct pev_err err;
 	lua_Integer argc;
@@ -33,7 +34,7 @@ static int l_start(lua_State *L)
 		lua_pop(L, 1);
 	}
 	argv[argc] = NULL;
-	rc = pev_worker_start(&worker, argv, &err);
+	rc = pev_worker_start(&worker, argv, input, &err);
 	if (rc < 0)
 		return l_fail(L, rc, &err);
 	lua_createtable(L, 0, 3);
