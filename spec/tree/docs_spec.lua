@@ -358,7 +358,7 @@ for _, path in ipairs(paths) do
     end)
 
     it("has only blocks that the live specs can run", function()
-      local langs = set_of { "lua", "sh", "sql", "text" } -- sql: spec/fleet/history_spec.lua
+      local langs = set_of { "lua", "sh", "sql", "text" } -- sql: spec/fleet/recipes_spec.lua
       for i, block in ipairs(doc.blocks) do
         assert(langs[block.lang], ("line %d: ```%s"):format(block.line, block.lang))
         if block.lang == "text" and not block["not run"] then

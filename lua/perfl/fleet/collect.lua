@@ -108,9 +108,17 @@ end
 
 -- ---- the sink ----
 
+-- -> module | nil, message
+local function load_module(name, library)
+  local module, why, remedy = native_module(name, library)
+  if module then return module end
+  if native.static then why = ("this perfl is one static file: it does not load the module %s"):format(name) end
+  return nil, why .. "\ntry: " .. (remedy or "make deps && make")
+end
+
 local function open_push(opts)
-  local http_client, why, remedy = native_module("perfev.http_client", "libcurl")
-  if not http_client then return nil, why .. (remedy and "\ntry: " .. remedy or "") end
+  local http_client, why = load_module("perfev.http_client", "libcurl")
+  if not http_client then return nil, why end
   local place, failure
   if opts.spool then
     place, failure = spool.open(opts.spool, opts.spool_bytes or 256 << 20)
@@ -122,8 +130,8 @@ end
 
 local function open_sink(opts)
   if opts.store then return open_push(opts) end
-  local ok, why, remedy = native_module("perfev.durable_file", "libc")
-  if not ok then return nil, why .. (remedy and "\ntry: " .. remedy or "") end
+  local ok, why = load_module("perfev.durable_file", "libc")
+  if not ok then return nil, why end
   local sink, failure = hour_rows.open(opts.to)
   if not sink then return nil, ("--to %s: %s"):format(escape(opts.to), failure) end
   return sink
@@ -208,8 +216,8 @@ function Source:is_at_end()
 end
 
 local function open_source(opts)
-  local nats, why, remedy = native_module("perfev.nats", "libnats")
-  if not nats then return nil, why .. (remedy and "\ntry: " .. remedy or "") end
+  local nats, why = load_module("perfev.nats", "libnats")
+  if not nats then return nil, why end
   local urls = {}
   for url in opts.server:gmatch "[^,%s]+" do urls[#urls + 1] = url end
   local connection, failure = nats.connect { url = urls, tls_ca = opts.ca, tls_cert = opts.cert,
