@@ -4,9 +4,6 @@
 local core = require "perfev.core"
 local run = require "spec.support.run"
 
--- LeakSanitizer starts a process and traces it.
-local ENV = { ASAN_OPTIONS = "detect_leaks=0" }
-
 local why_not = not core.landlock_abi() and "this kernel has no Landlock"
 local it = require "spec.support.skip"(it, function() if why_not then pending(why_not) end end)
 
@@ -18,7 +15,7 @@ describe("a script with --sandbox", function()
 
   local function sandboxed(script, option, ...)
     local path = run.write_file(dir .. "/attack.lua", script)
-    return run({ run.perfl, "--sandbox" .. (option or ""), "-q", path, ... }, { cwd = dir, env = ENV })
+    return run({ run.perfl, "--sandbox" .. (option or ""), "-q", path, ... }, { cwd = dir })
   end
 
   -- The value of an expression, or the error of the script, without its place.
@@ -200,7 +197,7 @@ describe("a script with --sandbox", function()
     -- The guard is in front of Linux, not of the simulated kernel: the calls of a live session.
     local function live(script)
       run.write_file(dir .. "/attack.lua", script)
-      return run({ run.perfl, "--sandbox", "-q", "-d", "1ms", "./attack.lua", "--", "true" }, { cwd = dir, env = ENV })
+      return run({ run.perfl, "--sandbox", "-q", "-d", "1ms", "./attack.lua", "--", "true" }, { cwd = dir })
     end
 
     it("cannot make the session write a recording", function()
@@ -326,7 +323,7 @@ describe("every shipped script", function()
       local function result(...)
         local list = { run.perfl, "-q", "--sim", "vm", "-d", "1ms", "-a", ... }
         table.move(own, 1, #own, #list + 1, list)
-        local r = run(list, { env = ENV })
+        local r = run(list)
         assert.is_nil(r.err:match "[^\n]*not available[^\n]*", r.err) -- which event is missing first depends on chance
         return { name, r.code, r.out }
       end
@@ -366,7 +363,7 @@ describe("perfl --sandbox", function()
   end)
 
   it("also holds for perfl describe", function()
-    local r = run({ run.perfl, "describe", "--sandbox", "-e", "os.execute 'touch stolen'" }, { env = ENV })
+    local r = run({ run.perfl, "describe", "--sandbox", "-e", "os.execute 'touch stolen'" })
     assert.matches("os.execute: not available with %-%-sandbox", r.err)
   end)
 
@@ -380,11 +377,11 @@ describe("perfl --sandbox", function()
     finally(function() run.remove(dir) end)
     assert(os.execute(("cp %s %s/perfl && cp -R %s %s/perfev && rm %s/perfev/seccomp.so"):format(run.quote(run.perfl),
       dir, run.quote((run.perfl:gsub("[^/]*$", "perfev"))), dir, dir)))
-    local r = run({ dir .. "/perfl", "--sandbox", "-e", "print(1)" }, { env = ENV })
+    local r = run({ dir .. "/perfl", "--sandbox", "-e", "print(1)" })
     assert.same({ 77, "" }, { r.code, r.out })
     assert.matches("^perfl: %-%-sandbox: this machine lacks perfev's module for libseccomp beside perfl\n"
       .. "  try: %-%-sandbox=best%-effort, which runs without\n$", r.err)
-    r = run({ dir .. "/perfl", "--sandbox=best-effort", "-e", "print(1)" }, { env = ENV })
+    r = run({ dir .. "/perfl", "--sandbox=best-effort", "-e", "print(1)" })
     assert.same({ 0, "1\n" }, { r.code, r.out })
     assert.matches("lacks perfev's module for libseccomp", r.err)
   end)
