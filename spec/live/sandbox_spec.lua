@@ -146,6 +146,18 @@ describe("the kernel", function()
       r.out, r.err)
   end)
 
+  it("sends no signal to another process by an event", function()
+    local script = run.write_file(dir .. "/sigtrap.lua", [[
+      local perfev = require "perfev"
+      local s = perfev.session { pid = tonumber(...) }
+      s:event { "page-faults", period = 1, sigtrap = true, remove_on_exec = true, sample = print }
+      local ok, _, code = s:start()
+      print(ok, code) ]])
+    local words = ("sleep 600 & %s %%s -q %s $!; kill $!"):format(run.perfl, script)
+    assert.equal("true\tnil\n", run(words:format "").out)
+    assert.equal(("nil\t%d\n"):format(EACCES), run(words:format "--sandbox").out)
+  end)
+
   it("leaves the command as it would be without the sandbox", function()
     local words = { "-q", "-e", "event { 'task-clock', sample = print, period = 1000000000 }", "--", "grep", "-E",
                     "^(Cap|NoNewPrivs|Seccomp:)", "/proc/self/status" }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/abi.h"
+
 enum { MAX_FILES = 8, MAX_KEPT = 4 };
 
 static const char *const probe_lists[] = { "uprobe_events", "kprobe_events" };
@@ -93,8 +95,9 @@ static bool is_probe_list(const char *path)
 static int guard_event(void *ctx, struct pev_attr *attr, int pid, int cpu, int group,
 		       unsigned long flags)
 {
-	return guard.refuses_events ? -EACCES :
-	       pev_sys_linux.perf_event_open(ctx, attr, pid, cpu, group, flags);
+	if (guard.refuses_events || attr->flags & PEV_ATTR_SIGTRAP) /* it ends tasks */
+		return -EACCES;
+	return pev_sys_linux.perf_event_open(ctx, attr, pid, cpu, group, flags);
 }
 
 static int guard_append(void *ctx, const char *path, const char *text)

@@ -2,10 +2,10 @@
  * guard.h - the calls to the outside that a sandboxed script may cause through perfev.
  *
  * A table in front of pev_sys_linux. It opens for writing, renames and removes only the files
- * that the command line names for output, starts only the command, signals only the command, and
- * appends only to tracefs' lists of probes. So a script that reaches into perfev's objects and
- * changes, for example, the path of a recording causes -EPERM. It is the only obstacle until all
- * events are open; from then on, landlock.h and seccomp_filter.h hold, too.
+ * that the command line names for output, starts only the command, signals only the command, also
+ * by events (sigtrap), and appends only to tracefs' lists of probes. So a script that reaches into
+ * perfev's objects and changes, for example, the path of a recording causes -EPERM. It is the only
+ * obstacle until all events are open; from then on, landlock.h and seccomp_filter.h hold, too.
  */
 #pragma once
 
