@@ -72,7 +72,7 @@ local function command_path(words)
 end
 
 local function readable_paths(run, options)
-  local opts = run.opts
+  local opts = run.opts or {} -- nil: a session starts before perfev.args{}
   local paths = table.move(READABLE, 1, #READABLE, 1, {})
   local function add(path) paths[#paths + 1] = path or nil end -- false: none
   for _, path in ipairs(options.read) do add(path) end
@@ -128,11 +128,11 @@ end
 function M.apply(s, run, options)
   load_kernel_names(s)
   for _, path in ipairs(tracefs_probes.lists()) do core.guard_keep_open(path) end
-  if s.recorder and run.opts.record ~= "-" then
+  if s.recorder and run.opts and run.opts.record ~= "-" then
     s.recorder:give_name()
     core.guard_keep_open(run.opts.record)
   end
-  return M.restrict(readable_paths(run, options), run.opts.http ~= nil)
+  return M.restrict(readable_paths(run, options), run.opts ~= nil and run.opts.http ~= nil)
 end
 
 return M
