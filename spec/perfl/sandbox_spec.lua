@@ -262,6 +262,20 @@ describe("a script with --sandbox", function()
         while true do end]])
     end)
 
+    it("its time limit, also in a method or metamethod that it puts into perfev's objects", function()
+      for _, script in ipairs {
+        "begin(function() s._keep_going = function() while true do end end end)",
+        "begin(function() setmetatable(s.opts, { __index = function() while true do end end }) end)",
+        "begin(function() s._keep_going = load('while true do end', '@lua/perfl/main.lua') end)",
+      } do
+        assert.matches(":%d: " .. text .. "\n", ended([[
+          local perfev = require "perfev"
+          local s = perfev.default_session()
+          local begin = perfev.begin
+          perfev.event { "page-faults:u", period = 1, sample = perfev.count {} } ]] .. script, "--", "true"), nil, script)
+      end
+    end)
+
     it("its time limit, also in a function in C that does not return", function()
       for _, script in ipairs {
         [[(("a"):rep(60)):find(("a?"):rep(60) .. ("a"):rep(60))]],

@@ -18,6 +18,7 @@
 enum {
 	TICKS = 4,         /* of the timer, in one limit */
 	HOOK_EVERY = 1000, /* Lua instructions between two errors */
+	FIRST_HOOK = 100,  /* until the code that runs is looked at */
 	EXIT_LIMIT = 124,  /* as timeout(1) */
 };
 
@@ -29,6 +30,8 @@ static struct {
 	lua_State *volatile running; /* the coroutine whose code runs, or the main thread */
 	volatile unsigned calls;     /* l_limit_calls at the last tick */
 	volatile int ticks;          /* since the call began */
+	int inner_ticks;             /* in a script's code that perfev's own called, since then */
+	volatile sig_atomic_t looked;   /* look_at_code() has counted this tick */
 	volatile sig_atomic_t exceeded;
 	volatile unsigned first;     /* the call that exceeded it first */
 	char text[2][160];           /* of the error, also of a longer limit */
@@ -58,7 +61,7 @@ static void raise_limit(lua_State *L, lua_Debug *ar)
 static void end_process(void)
 {
 	static const char lead[] = "perfl: ", rest[] = ", and does not stop\n";
-	const char *text = limit.text[l_limit_scale > 1];
+	const char *text = limit.text[l_limit_scale != L_LIMIT_CALLBACK];
 
 	if (write(STDERR_FILENO, lead, sizeof(lead) - 1) < 0 ||
 	    write(STDERR_FILENO, text, strlen(text)) < 0 ||
@@ -67,14 +70,65 @@ static void end_process(void)
 	_exit(EXIT_LIMIT);
 }
 
+/*
+ * True if the innermost Lua function is a script's. Its name says so: perfev's files are
+ * lua/perfev/... and lua/perfl/..., which perfl.sandbox.environment takes from scripts.
+ */
+static bool runs_script(lua_State *L)
+{
+	static const char own[] = "lua/perf";
+	lua_Debug ar;
+
+	for (int level = 0; lua_getstack(L, level, &ar); level++) {
+		lua_getinfo(L, "S", &ar);
+		if (*ar.what != 'C')
+			return strncmp(ar.source + 1, own, sizeof(own) - 1) != 0;
+	}
+	return false;
+}
+
+/*
+ * While perfev's own code runs, a script's runs only if perfev calls a method or metamethod that
+ * the script put into an object. It has the longer limit, too.
+ */
+static void look_at_code(lua_State *L, lua_Debug *ar)
+{
+	(void)ar;
+	if (l_limit_scale || !runs_script(L)) {
+		lua_sethook(L, NULL, 0, 0);
+		return;
+	}
+	if (!limit.looked)
+		limit.inner_ticks++;
+	limit.looked = 1;
+	if (limit.inner_ticks <= L_LIMIT_LONG * TICKS) {
+		lua_sethook(L, NULL, 0, 0);
+		return;
+	}
+	limit.exceeded = 1;
+	if (limit.inner_ticks > 2 * L_LIMIT_LONG * TICKS)
+		end_process();
+	lua_sethook(L, look_at_code, LUA_MASKCOUNT, HOOK_EVERY);
+	luaL_where(L, 0);
+	lua_pushstring(L, limit.text[1]);
+	lua_concat(L, 2);
+	lua_error(L);
+}
+
 static void count_tick(int number)
 {
 	(void)number;
 	if (limit.calls != l_limit_calls) {
 		limit.calls = l_limit_calls;
 		limit.ticks = 0;
+		limit.inner_ticks = 0;
 	}
 	limit.ticks++;
+	if (!l_limit_scale) {
+		limit.looked = 0;
+		lua_sethook(limit.running, look_at_code, LUA_MASKCOUNT, FIRST_HOOK);
+		return;
+	}
 	if (!is_beyond_limit(1))
 		return;
 	/* The first call gets an error and ends the run; another one shows that it went on. */
