@@ -353,6 +353,17 @@ describe("perfl --sandbox", function()
     return r.err
   end
 
+  it("confines perfl also if a session starts before the command line is parsed", function()
+    local dir = run.tempdir()
+    local script = run.write_file(dir .. "/early.lua", [[
+      local s = require "perfev".session { pid = "self" }
+      s:event { "page-faults:u", sample = print }
+      print(s:start(), arg[1]) -- no args are declared]])
+    local r = run { run.perfl, "--sandbox", "-q", script, "word", "--", "true" }
+    run.remove(dir)
+    assert.same({ 0, "true\tword\n", "" }, { r.code, r.out, r.err })
+  end)
+
   it("names the wrong word of its value", function()
     assert.equal("perfl: --sandbox: 'cpu=1': expected mem=SIZE, time=DURATION, read=DIR or best-effort\n"
       .. "  try: --sandbox=mem=256M,time=1s\n", usage("--sandbox=cpu=1", "-e", "x = 1"))
