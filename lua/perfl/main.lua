@@ -634,7 +634,7 @@ local function run_script(words)
     message.say(why)
     return status or FAILED
   end
-  if run.path and run.path ~= "-" then load_source.add_directory_of(run.path) end
+  if run.path and run.path ~= "-" and not run.sandboxed then load_source.add_directory_of(run.path) end
   if run.describes then
     io.stdout = assert(io.open("/dev/null", "w")) -- luacheck: ignore 122
     io.output(io.stdout)

@@ -95,6 +95,13 @@ describe("a script with --sandbox", function()
       refused("package.loaded", [[print(package.loaded["perfev.core"])]])
     end)
 
+    it("have perfev load a file beside the script, which would have perfl's globals", function()
+      assert(os.execute(("mkdir -p %s/perfev/tool/sched"):format(dir)))
+      run.write_file(dir .. "/perfev/tool/sched/mine.lua", "io.write 'loaded ' return print")
+      assert.matches("^false\t.*module 'perfev.tool.sched.mine' not found",
+        (answer [[print(pcall(require "perfev".tool.print_scheduling, "mine"))]]))
+    end)
+
     it("use debug", function()
       for _, name in ipairs { "getregistry", "getupvalue", "setmetatable", "sethook", "getlocal", "getinfo" } do
         refused("debug." .. name, ("debug.%s(print)"):format(name))

@@ -150,6 +150,7 @@ local function enter(options, r, option)
   core.guard_start()
   confinement.load_modules()
   restricted_script.restrict(load_source.find_own_module)
+  package.path = "" -- perfl's own modules are in it: a file beside the script must not take the place of one
   session_options.refuse_option = refuse_option
   local env = environment.new(interface.new(is_named), is_named, option)
   args.environment = env
