@@ -74,6 +74,23 @@ describe("the server", function()
     assert.equal(1, most)
   end)
 
+  it("goes on after a turn within a request, also in a coroutine that has ended since", function()
+    local native_server
+    local function handler()
+      coroutine.wrap(function() native_server:turn(function() error "of the inner turn" end) end)()
+      collectgarbage()
+      local nr = 0
+      return 200, PLAIN, function()
+        collectgarbage()
+        nr = nr + 1
+        return nr < 4 and "piece " or nil
+      end
+    end
+    local answer = with_client(handler, { "send", get "/" },
+      { with_server = function(server) native_server = server end })
+    assert.equal("piece piece piece ", (select(3, http.parse(answer))))
+  end)
+
   it("sends what comes on a stream, until it ends", function()
     local id, sent = nil, 0
     local function handler(request)

@@ -261,6 +261,8 @@ static int l_turn(lua_State *L)
 	struct l_http *self = check_open(L);
 
 	luaL_checktype(L, 2, LUA_TFUNCTION);
+	if (pev_http_is_in_turn(self->http)) /* the turn goes on with its own state and handler */
+		return 0;
 	lua_settop(L, 2);
 	lua_setiuservalue(L, 1, UV_HANDLER);
 	self->L = L;
