@@ -79,6 +79,21 @@ describe("an aggregator in Prometheus' text format", function()
     end
   end)
 
+  it("has a name for each label, and no name twice", function()
+    local function labels_of(...)
+      local a = perfev.count { by = { ... }, title = "a" }
+      a:inc(...)
+      return (text_of(prometheus.pieces(a:spec(), function() return a end))):match "\nperfev_a_total(%b{})"
+    end
+    assert.equal('{by_args_a_b="args.a.b",by_args_a_b_2="args.a_b"}', labels_of("args.a.b", "args.a_b"))
+    assert.equal('{by_x="args.by_x",by_args_x="args.x",by_x_2="x"}', labels_of("args.by_x", "args.x", "x"))
+    assert.equal('{by_args___="args.__"}', labels_of "args.__")
+  end)
+
+  it("writes a value that is not a number as Prometheus reads it", function()
+    assert.equal("v NaN\n", prometheus.sample("v", {}, math.huge - math.huge))
+  end)
+
   it("is a counter for a sum as long as no value was below 0, also after a merge", function()
     local function type_of(a)
       return (text_of(prometheus.pieces(a:spec(), function() return a end))):match "# TYPE perfev_v[%w_]* (%a+)"

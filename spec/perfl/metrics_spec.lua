@@ -246,12 +246,33 @@ perfev_labels_total{comm="]] .. ("x"):rep(70000) .. [[",by_le="",by_quantile="\\
       perfev.profile { title = "p" }
       perfev.count { title = "p samples" }
       perfev.count { title = "\xc3\xbc \n#" }]]
-    for _, name in ipairs { "records_2", "lost_records_2", "twice", "twice_2", "cpu_2", "p_samples", "p_samples_2" } do
+    for _, name in ipairs { "records_2", "lost_records_2", "twice", "twice_2", "cpu", "p_samples", "p_samples_2" } do
       assert.matches(("\nperfev_%s_total 0\n"):format(name), text)
     end
     assert.matches("\nperfev_range_min 1\n.*\nperfev_range_min_2 1\n", text)
     assert.matches("\n# HELP perfev_count_total \xc3\xbc \\\\n#\n", text)
     check_by_promtool(text)
+  end)
+
+  it("gives every sample a name of its own, with its unit and suffix", function()
+    local text = metrics_of [[
+      perfev.min { title = "foo total" }:add(1)
+      perfev.count { title = "foo" }
+      perfev.sum { title = "wait", unit = "ns" }
+      perfev.sum { title = "wait seconds" }
+      perfev.max { title = "sizes count" }:add(1)
+      perfev.hist { title = "sizes" }:add(1)
+      perfev.sum { title = "cpu seconds" }
+      perfev.min { title = "records total" }:add(1)]]
+    local seen = {}
+    for sample in text:gmatch "\n(perfev_[^ ]+) " do
+      assert.is_nil(seen[sample], sample)
+      seen[sample] = true
+    end
+    for _, name in ipairs { "foo_total", "foo_2_total", "wait_seconds_total", "wait_seconds_2_total", "sizes_count",
+      "sizes_2_count", "cpu_seconds_2_total", "records_total_2" } do
+      assert.is_true(seen["perfev_" .. name], name)
+    end
   end)
 
   it("has counters that do not fall when the script clears", function()

@@ -40,16 +40,24 @@ end
 -- The names of the columns as labels: args.next_comm is next_comm, unless another column is, too. Prometheus drops
 -- labels that begin with __: args.__probe_func is probe_func. False: the column is no label.
 local function label_names(by)
-  local uses, labels = {}, {}
+  local uses, labels, taken = {}, {}, {}
   for i, name in ipairs(by) do
     labels[i] = is_label(name)
       and name:gsub("^args%.", ""):gsub(":text$", ""):gsub("[^%w_]", "_"):gsub("^__+", ""):gsub("^%d", "_%0")
     if labels[i] then uses[labels[i]] = (uses[labels[i]] or 0) + 1 end
   end
   for i, name in ipairs(by) do
-    if labels[i] and (uses[labels[i]] > 1 or RESERVED[labels[i]]) then
-      labels[i] = "by_" .. name:gsub("[^%w_]", "_")
+    local label = labels[i]
+    if label and (uses[label] > 1 or RESERVED[label] or label == "") then
+      label = "by_" .. name:gsub("[^%w_]", "_")
     end
+    local base, nr = label, 1
+    while label and taken[label] do -- args.a.b and args.a_b
+      nr = nr + 1
+      label = ("%s_%d"):format(base, nr)
+    end
+    labels[i] = label
+    if label then taken[label] = true end
   end
   return labels
 end
@@ -69,6 +77,22 @@ local families_of = {
   quantile = { { "", "summary", "quantiles" } },
 }
 local falling_sum = { { "", GAUGE, "sum" } }
+-- The suffixes of a metric's samples.
+local samples_of = { histogram = { "", "_bucket", "_sum", "_count" }, summary = { "", "_sum", "_count" } }
+
+--- The names of all samples that an aggregator can have.
+-- @tparam string kind
+-- @tparam string name     as of perfev.aggregate.exported
+-- @tparam[opt] string unit  of the values
+-- @treturn {string,...}
+function M.sample_names(kind, name, unit)
+  local base = M.base_name(name, unit)
+  local names = { base } -- also the name of a counter without _total, as in OpenMetrics
+  for _, family in ipairs(families_of[kind]) do
+    for _, suffix in ipairs(samples_of[family[2]] or { "" }) do names[#names + 1] = base .. family[1] .. suffix end
+  end
+  return names
+end
 
 -- Its own backslashes last: those of escape() are text.
 local function help_text(text) return (escape(text):gsub("\\", "\\\\")) end
@@ -87,6 +111,7 @@ end
 -- @tparam number value
 function M.sample(name, labels, value)
   local text = math.type(value) == "float" and ("%.15g"):format(value) or tostring(value)
+  if value ~= value then text = "NaN" end -- not -nan, which Prometheus cannot read
   return ("%s%s %s\n"):format(name, core.label_text(table.unpack(labels)), text)
 end
 

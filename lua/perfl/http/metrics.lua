@@ -92,12 +92,17 @@ local function once(f, ...)
   end
 end
 
+-- The name of a profile's total, without a suffix.
+local function value_name(name, value)
+  return prometheus.base_name(exported.name_of { title = name .. " " .. value.name }, value.unit)
+end
+
 -- The totals of a profile: its stacks are no labels.
 local function profile_metrics(entry)
   local texts = {}
   for i, value in ipairs(entry.follower:sums()) do
     local one = entry.source.values[i]
-    local name = prometheus.base_name(exported.name_of { title = entry.name .. " " .. one.name }, one.unit) .. "_total"
+    local name = value_name(entry.name, one) .. "_total"
     local digits = prometheus.digits_of[one.unit] or 0
     texts[i] = metric(name, "counter", ("%s of %s."):format(one.name, entry.source.title or entry.name), {},
       digits > 0 and value / 10 ^ digits or value)
@@ -105,29 +110,28 @@ local function profile_metrics(entry)
   return table.concat(texts)
 end
 
--- The names of metrics that are taken; at first those of the run.
+-- The names that are taken; at first those of the run.
 local function own_names()
   local names = {}
-  for name in ("build_info records lost_records late_records callback_errors cpu refused_connections keys "
-    .. "other_values uncounted_records refused_values"):gmatch "%S+" do
-    names[name] = true
+  for name in ("build_info records_total lost_records_total late_records_total callback_errors_total cpu_seconds_total "
+    .. "refused_connections_total keys other_values_total uncounted_records_total refused_values_total"):gmatch "%S+" do
+    names["perfev_" .. name], names["perfev_" .. name:gsub("_total$", "")] = true, true
   end
   return names
 end
 
--- The names of the metrics that an entry has under this name, without units and endings.
+-- The names of the samples that an entry has under this name.
 local function names_under(entry, name)
-  local names = { name }
-  if entry.kind == "stats" then names = { name, name .. "_min", name .. "_max" } end
-  if entry.kind == "profile" then
-    for i, value in ipairs(entry.source.values) do
-      names[i] = exported.name_of { title = name .. " " .. value.name }
-    end
+  if entry.kind ~= "profile" then return prometheus.sample_names(entry.kind, name, entry.source:spec().unit) end
+  local names = {}
+  for _, value in ipairs(entry.source.values) do
+    local base = value_name(name, value)
+    table.move({ base, base .. "_total" }, 1, 2, #names + 1, names)
   end
   return names
 end
 
--- Gives the entry a name under which no metric is taken.
+-- Gives the entry a name under which no sample is taken.
 local function claim_name(entry, taken)
   local name, nr = entry.name, 1
   local function is_free()
