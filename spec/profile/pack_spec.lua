@@ -190,6 +190,24 @@ describe("the delta of a profile", function()
     end
   end)
 
+  it("has totals for a follower without deltas, which keeps nothing and looks up no names for sums", function()
+    math.randomseed(29)
+    local p, all = new(), new()
+    local f = perfev.profile._follow(p, true)
+    for _ = 1, 5 do
+      feed(p, 20, all)
+      p:clear()
+      feed(p, 5, all)
+      p.resolve = function() error "names" end
+      assert.same({ all:total(1), all:total(2) }, f:sums())
+      p.resolve = nil
+      assert.same(content(all), content(f:total()))
+    end
+    assert.is_false(f.unread)
+    assert.error_matches(function() f:delta() end, "no delta")
+    assert.same({ all:total(1), all:total(2) }, perfev.profile._follow(p):sums())
+  end)
+
   it("has the stacks that are counted as (other) in a full profile", function()
     local p = perfev.profile { max_bytes = 4096 }
     local f = perfev.profile._follow(p)

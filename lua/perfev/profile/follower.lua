@@ -33,10 +33,11 @@ end
 --- Makes a follower. Its first delta has all values.
 -- @tparam profile profile
 -- @tparam boolean keeps_cleared  p:clear() does not remove what it has not read; not for p:delta()
-function M.new(profile, keeps_cleared)
-  local self = setmetatable({ profile = profile, keeps_cleared = keeps_cleared, seen = core.stack_tree_seen(),
-    seen_duration = 0, unread = false }, Follower)
-  if keeps_cleared and profile.total_follower then
+-- @tparam[opt] boolean only_total  without delta(): it keeps no unread values
+function M.new(profile, keeps_cleared, only_total)
+  local self = setmetatable({ profile = profile, keeps_cleared = keeps_cleared, only_total = only_total or false,
+    seen = core.stack_tree_seen(), seen_duration = 0, unread = false }, Follower)
+  if keeps_cleared and not only_total and profile.total_follower then
     -- It sees the present values, and gets them with those that were removed.
     read_on(self)
     self.unread = profile:_empty_like()
@@ -48,6 +49,7 @@ end
 
 --- A new profile with the values since the last call, or all.
 function Follower:delta()
+  if self.only_total then error("follower: it has no delta", 2) end
   local delta = read_on(self)
   self.unread = false
   return delta
@@ -61,14 +63,16 @@ function Follower:total()
   return self.profile
 end
 
---- The sums over all stacks, a number for each value type, those included that the script has cleared. Looks up no
--- names as long as the script has cleared nothing.
--- @treturn {number,...}
-function Follower:sums()
-  local source, sums = self.profile.total_follower and self:total() or self.profile, {}
-  for i = 1, #source.values do sums[i] = source:total(i) end
+-- The sums over all stacks, a number for each value type, and those that p:clear() has removed. Looks up no names.
+local function sums_of(profile)
+  local sums, removed = {}, profile.removed_sums
+  for i = 1, #profile.values do sums[i] = profile:total(i) + (removed and removed[i] or 0) end
   return sums
 end
+
+--- The sums over all stacks, a number for each value type, those included that the script has cleared.
+-- @treturn {number,...}
+function Follower:sums() return sums_of(self.profile) end
 
 --- The script clears the profile: its followers read what they keep. Raises without memory; then nothing was cleared.
 -- @treturn function  called when the profile is empty: the followers have seen nothing of it. Allocates nothing
@@ -84,9 +88,11 @@ function M.prepare_clear(profile)
   end
   for i, follower in ipairs(followers) do
     seen[i] = core.stack_tree_seen()
-    if follower.keeps_cleared then read_on(follower) end
+    if follower.keeps_cleared and not follower.only_total then read_on(follower) end
   end
+  local removed = keepers > 0 and sums_of(profile)
   return function()
+    if removed then profile.removed_sums = removed end
     for i, follower in ipairs(followers) do
       if not follower.keeps_cleared then follower.unread = false end
       follower.seen, follower.seen_duration = seen[i], 0

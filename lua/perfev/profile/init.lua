@@ -639,6 +639,7 @@ function new(opt, level)
   opt = check.take("profile", opt == nil and {} or opt, option_tables.profile, level + 1)
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
     values = {}, samplers = {}, followers = setmetatable({}, { __mode = "v" }), merged_duration = 0,
+    removed_sums = false,
     max_bytes = opt.max_bytes or options.MAX_BYTES // 2 }, Profile)
   local values = opt.values or { "samples" }
   for i = 1, rawlen(values) do self.values[i] = checked_value(rawget(values, i), level + 1) end
@@ -692,7 +693,7 @@ colon(Profile, Profile, "profile", "p", [[sampler clear resolve merge diff delta
   ]] .. table.concat(M.formats, " "))
 
 --- Makes a follower, for perfev.aggregate.exported.
-function M._follow(profile) return followers.new(profile, true) end
+function M._follow(profile, only_total) return followers.new(profile, true, only_total) end
 
 --- The metatable of profiles.
 M._class = Profile
