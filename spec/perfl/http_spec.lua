@@ -91,6 +91,24 @@ describe("the server", function()
     assert.equal("piece piece piece ", (select(3, http.parse(answer))))
   end)
 
+  it("ends a connection whose client has closed together with its last bytes", function()
+    local server <close> = assert(native.listen { host = "127.0.0.1", port = 0, request_seconds = 3600 })
+    local nr = 0
+    local function handler()
+      nr = nr + 1
+      return 200, PLAIN, "x"
+    end
+    for _, text in ipairs { "GET / HT", (get "/":gsub("Connection: close\\r\\n", "")) } do
+      -- It ends, with its bytes and the end of the connection in the socket, before the server's first look.
+      http.client(server:port(), "leave", text)
+      local started = os.time()
+      repeat server:turn(handler) until server:connections() > 0
+      repeat server:turn(handler) until server:connections() == 0 or os.time() - started > 60
+      assert.equal(0, (server:connections()))
+    end
+    assert.equal(1, nr)
+  end)
+
   it("sends what comes on a stream, until it ends", function()
     local id, sent = nil, 0
     local function handler(request)

@@ -3,6 +3,7 @@
 #   send TEXT        sends the text and prints everything up to the end of the connection
 #   trickle TEXT     prints "connected", sends a byte of the text each 100 ms, and later x, for ever; prints "cut" when
 #                    the server ends the connection
+#   leave TEXT       sends the text, and closes the connection
 #   hold TEXT        sends the text and reads nothing until it is killed
 #   flood OPEN MORE  opens OPEN connections that send nothing and MORE that must be refused; prints how many were. Then
 #                    closes them and requests /healthz until it is answered with 200
@@ -56,6 +57,12 @@ sub trickle {
     print "cut\n";
 }
 
+sub leave {
+    my $socket = connected();
+    syswrite $socket, $arguments[0] =~ s/\\r/\r/gr =~ s/\\n/\n/gr;
+    close $socket;
+}
+
 sub hold {
     my $socket = connected();
     syswrite $socket, $arguments[0] =~ s/\\r/\r/gr =~ s/\\n/\n/gr;
@@ -77,5 +84,5 @@ sub flood {
     print "served\n";
 }
 
-my %ways = (send => \&send_text, trickle => \&trickle, hold => \&hold, flood => \&flood);
+my %ways = (send => \&send_text, trickle => \&trickle, leave => \&leave, hold => \&hold, flood => \&flood);
 $ways{$what}->();

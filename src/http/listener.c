@@ -14,7 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024 }; /* limited by net.core.somaxconn */
+enum { BACKLOG = 1024, /* limited by net.core.somaxconn */
+       REFUSED_READS = 16 }; /* a client that sends without an end does not hold the caller */
 
 static int open_socket(int family)
 {
@@ -211,7 +212,8 @@ void pev_http_refuse(int fd)
 	send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
 	/* Unread bytes at close() would make the kernel send a reset, which discards the answer. */
-	while (recv(fd, request, sizeof(request), MSG_DONTWAIT) == sizeof(request))
-		continue;
+	for (int i = 0; i < REFUSED_READS; i++)
+		if (recv(fd, request, sizeof(request), MSG_DONTWAIT) < (ssize_t)sizeof(request))
+			break;
 	close(fd);
 }

@@ -441,7 +441,20 @@ static void accept_connections(struct pev_http *http)
 	}
 }
 
-/* Cuts the connections whose request or answer takes too long. */
+/*
+ * True if the client has closed and nothing of it is left to be answered. libmicrohttpd waits for
+ * edges, and does not see an end that came together with the last bytes that it read.
+ */
+static bool has_left(const struct connection *c, uint64_t now)
+{
+	char byte;
+
+	return now - c->since > (uint64_t)TICK_S * 1000000000 &&
+	       !(c->exchange && c->exchange->starved) &&
+	       recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Cuts the connections whose request or answer takes too long, and those that clients have left. */
 static void cut_slow_ones(struct pev_http *http, uint64_t now)
 {
 	for (struct connection *c = http->connections; c; c = c->next) {
@@ -452,7 +465,7 @@ static void cut_slow_ones(struct pev_http *http, uint64_t now)
 		if (is_answered && x->body == PEV_HTTP_STREAM)
 			continue;
 		/* libmicrohttpd then sees the end of the connection. */
-		if (now - c->since > limit)
+		if (now - c->since > limit || (!is_answered && has_left(c, now)))
 			shutdown(c->fd, SHUT_RDWR);
 	}
 }
