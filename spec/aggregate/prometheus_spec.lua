@@ -90,6 +90,24 @@ describe("an aggregator in Prometheus' text format", function()
     assert.equal('{by_args___="args.__"}', labels_of "args.__")
   end)
 
+  it("raises if a function of names empties the aggregator", function()
+    local a
+    for _, refill in ipairs { 0, 600 } do
+      local nr = 0
+      a = perfev.hist { by = { "comm", "kind" }, title = "a", names = { kind = function(kind)
+        nr = nr + 1
+        if nr == 100 then
+          a:clear()
+          for i = 1, refill do a:add(i, "another", i) end
+        end
+        return kind
+      end } }
+      for i = 1, 600 do a:add(i, "c" .. i, i) end
+      assert.error_matches(function() text_of(prometheus.pieces(a:spec(), function() return a end)) end,
+        "a function of names has changed the aggregator")
+    end
+  end)
+
   it("writes a value that is not a number as Prometheus reads it", function()
     assert.equal("v NaN\n", prometheus.sample("v", {}, math.huge - math.huge))
   end)

@@ -6,6 +6,7 @@
  */
 #include <lauxlib.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "aggregate/exposition.h"
 #include "lua/aggregate/laggregator_keys.h"
@@ -23,6 +24,8 @@ struct l_exposition {
 	uint32_t expected;        /* cells of the aggregator when the first was added */
 	struct pev_family family; /* its name is borrowed from the caller */
 	struct pev_text label, text; /* owned */
+	unsigned char *key; /* owned: a copy of the key of the cell that is added */
+	size_t key_cap;
 };
 
 /* The table that exposition() got. */
@@ -110,6 +113,30 @@ static void make_labels(lua_State *L, struct l_exposition *self, int homes,
 	}
 }
 
+/* Copies the key: the script's functions, which make labels, can empty the aggregator. */
+static void copy_key(lua_State *L, struct l_exposition *self, const unsigned char *key, size_t len)
+{
+	unsigned char *grown;
+
+	if (len > self->key_cap) {
+		grown = realloc(self->key, len);
+		if (!grown)
+			luaL_error(L, "no memory for a key");
+		self->key = grown;
+		self->key_cap = len;
+	}
+	if (len)
+		memcpy(self->key, key, len);
+}
+
+/* True if the i-th cell is this one, and still has the key of which len bytes were copied. */
+static bool is_unchanged(const struct l_exposition *self, const struct pev_agg *agg, uint32_t i,
+			 const struct pev_cell *cell, size_t len)
+{
+	return i < agg->nr && agg->cells[i] == cell && cell->key_len == len &&
+	       (!len || memcmp(self->key, pev_agg_key(agg, cell), len) == 0);
+}
+
 static void put_cell(lua_State *L, struct l_exposition *self, const struct pev_agg *agg,
 		     const struct pev_cell *cell)
 {
@@ -154,8 +181,12 @@ static int l_exposition_add(lua_State *L)
 	end = most < self->expected - (lua_Integer)i ? i + (uint32_t)most : self->expected;
 	for (; i < end && i < agg->nr; i++) {
 		const struct pev_cell *cell = agg->cells[i];
+		const size_t len = cell->key_len;
 
-		make_labels(L, self, homes, pev_agg_key(agg, cell), cell->key_len);
+		copy_key(L, self, pev_agg_key(agg, cell), len);
+		make_labels(L, self, homes, self->key, len);
+		if (!is_unchanged(self, agg, i, cell, len))
+			return luaL_error(L, "a function of names has changed the aggregator");
 		put_cell(L, self, agg, cell);
 	}
 	if (i < end) {
@@ -331,6 +362,9 @@ static int l_exposition_gc(lua_State *L)
 	pev_agg_free(&self->shown);
 	free(self->label.buf);
 	free(self->text.buf);
+	free(self->key);
+	self->key = NULL;
+	self->key_cap = 0;
 	self->label = self->text = (struct pev_text){ 0 };
 	return 0;
 }
