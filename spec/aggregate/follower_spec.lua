@@ -187,8 +187,25 @@ describe("a followed aggregator", function()
         assert.same({ 30000 - #one, others }, { others, unfit })
         assert.is_true(#one > 100 and #one < 30000)
       end
-      assert.is_true(s:totals().beyond_memory > 0)
+      -- Each value counts once; those that a follower refuses are the same.
+      local late = core.aggregator_follow(a)
+      assert.equal(select(3, a:other()), s:totals().beyond_memory)
+      assert.is_true(#late:delta() <= #a)
     end)
+  end)
+
+  it("has a total that is complete, also if nothing followed when the script cleared again", function()
+    local a = perfev.sum { by = "k" }
+    local f = core.aggregator_follow(a, true)
+    for i = 1, 5 do
+      a:add(i, "x")
+      a:clear()
+      f = nil -- luacheck: ignore
+      collectgarbage()
+      collectgarbage()
+    end
+    assert.equal(15, core.aggregator_follow(a, true):total():get "x")
+    assert.equal(15, core.aggregator_follow(a):delta():get "x")
   end)
 
   it("keeps its values when a follower is dropped", function()

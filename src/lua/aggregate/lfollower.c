@@ -78,8 +78,10 @@ static int begin_merges(struct l_agg *self, struct pev_agg_merge *merges, uint32
 
 int l_agg_pass_on(struct l_agg *self)
 {
+	struct pev_budget *budget = self->all.budget;
 	struct pev_agg_merge *merges;
 	struct l_follower *mover = NULL;
+	uint64_t refused = 0;
 	uint32_t nr = 0;
 	int rc;
 
@@ -92,8 +94,13 @@ int l_agg_pass_on(struct l_agg *self)
 	if (rc < 0) /* the last one has cancelled itself */
 		for (nr--; nr > 0;)
 			pev_agg_merge_cancel(&merges[--nr]);
-	for (uint32_t i = 0; i < nr; i++)
+	for (uint32_t i = 0; i < nr; i++) {
 		pev_agg_merge_end(&merges[i]);
+		if (budget && i == 0) /* a value that does not fit counts once: in all */
+			refused = budget->refused;
+	}
+	if (budget && nr)
+		budget->refused = refused;
 	free(merges);
 	if (rc < 0)
 		return rc;
@@ -168,16 +175,21 @@ struct l_follower *l_follower_push(lua_State *L, int idx, bool keeps_cleared)
 {
 	struct l_agg *self = l_agg_check(L, idx);
 	const struct pev_agg *all = self->total ? &self->total->all : &self->all;
+	struct pev_budget *budget = self->all.budget;
 	struct l_follower *follower;
 	struct pev_err err;
+	uint64_t refused;
 
 	idx = lua_absindex(L, idx);
 	l_agg_check_passed(L, self);
+	refused = budget ? budget->refused : 0;
 	follower = push_follower(L, idx);
 	follower->keeps_cleared = keeps_cleared;
 	all = keeps_cleared ? all : &self->all;
 	if (pev_agg_merge(&follower->unread, all, &err) < 0)
 		luaL_error(L, "%s", err.text);
+	if (budget)
+		budget->refused = refused; /* these values have been counted */
 	if (keeps_cleared)
 		follower->missed = self->removed;
 	link_follower(self, follower);
@@ -217,9 +229,10 @@ void l_follower_clear(lua_State *L, struct l_agg *self)
 {
 	struct l_agg *total;
 
-	if (!self->followers)
+	if (!self->followers && !self->total)
 		return;
-	if (has_keeper(self)) {
+	/* A total stays complete when its followers are gone: others may come. */
+	if (self->total || has_keeper(self)) {
 		l_agg_check_passed(L, self);
 		if (!self->total) {
 			total = l_agg_push_like(L, 1);
