@@ -275,6 +275,21 @@ perfev_labels_total{comm="]] .. ("x"):rep(70000) .. [[",by_le="",by_quantile="\\
     end
   end)
 
+  it("leaves out an aggregator whose function of names fails, and reports it once", function()
+    local served = http.serve(dir, { "-q" }, HEAD .. [[
+      perfev.count { by = "k", title = "bad", names = { k = function() error "no name" end } }:inc(1)
+      perfev.count { title = "good" }:inc()]])
+    for _ = 1, 2 do
+      local text = scraped(served)
+      assert.matches("\nperfev_good_total 1\n", text)
+      assert.is_nil(text:find("perfev_bad", 1, true))
+    end
+    local messages, status = served:finish()
+    assert.equal(1, select(2, messages:gsub("http: /metrics: bad failed", "")))
+    assert.matches("no name", messages)
+    assert.equal(0, status)
+  end)
+
   it("has counters that do not fall when the script clears", function()
     local text = metrics_of [[
       local a, h = perfev.count { by = "comm", title = "cleared" }, perfev.hist { title = "times", unit = "ns" }

@@ -81,6 +81,12 @@ local function chain(sources)
   end
 end
 
+-- The pieces until one fails, such as by a function of names: the other metrics are served without this aggregator.
+local function unless_failed(server, entry, pieces)
+  local path = "/metrics: " .. entry.name
+  return function() return (server:call(path, pieces)) end
+end
+
 -- An iterator with one piece: the result of f.
 local function once(f, ...)
   local args = table.pack(...)
@@ -170,7 +176,8 @@ function M.add_routes(server)
     local sources = { once(run_metrics, server), once(aggregator_metrics, aggregators) }
     for _, entry in ipairs(entries) do
       sources[#sources + 1] = entry.kind == "profile" and once(profile_metrics, entry)
-        or prometheus.pieces(entry.source:spec(), entry.get, { name = entry.name, max_series = MAX_SERIES })
+        or unless_failed(server, entry,
+          prometheus.pieces(entry.source:spec(), entry.get, { name = entry.name, max_series = MAX_SERIES }))
     end
     return { type = TYPE, next = chain(sources) }
   end

@@ -101,8 +101,9 @@ local function respond(self, request)
   return route(request)
 end
 
--- A failure of a route is reported once for each path.
-local function protected(self, path, f, ...)
+--- Calls a function; its failure is reported once for each path.
+-- @treturn  its result; nil and true if it failed
+function Server:call(path, f, ...)
   local ok, result = xpcall(f, message.traceback, ...)
   if ok then return result end
   if not self.reported[path] then
@@ -125,7 +126,7 @@ end
 -- For perfev.http: request -> status, headers, body.
 local function handle(self, request)
   request.headers = lower_names(request.headers)
-  local response = protected(self, request.path, respond, self, request) or failed(500, "failed\n")
+  local response = self:call(request.path, respond, self, request) or failed(500, "failed\n")
   local body = response.body or ""
   if response.stream then
     body = true
@@ -133,7 +134,7 @@ local function handle(self, request)
     setmetatable(response, Stream)
   elseif response.next then
     function body()
-      local piece, has_failed = protected(self, request.path, response.next)
+      local piece, has_failed = self:call(request.path, response.next)
       if has_failed then error("cut", 0) end
       return piece
     end
