@@ -118,15 +118,14 @@ static void copy_key(lua_State *L, struct l_exposition *self, const unsigned cha
 {
 	unsigned char *grown;
 
-	if (len > self->key_cap) {
-		grown = realloc(self->key, len);
+	if (!self->key || len > self->key_cap) {
+		grown = realloc(self->key, len + 1);
 		if (!grown)
 			luaL_error(L, "no memory for a key");
 		self->key = grown;
 		self->key_cap = len;
 	}
-	if (len)
-		memcpy(self->key, key, len);
+	memcpy(self->key, key, len);
 }
 
 /* True if the i-th cell is this one, and still has the key of which len bytes were copied. */
@@ -134,7 +133,7 @@ static bool is_unchanged(const struct l_exposition *self, const struct pev_agg *
 			 const struct pev_cell *cell, size_t len)
 {
 	return i < agg->nr && agg->cells[i] == cell && cell->key_len == len &&
-	       (!len || memcmp(self->key, pev_agg_key(agg, cell), len) == 0);
+	       memcmp(self->key, pev_agg_key(agg, cell), len) == 0;
 }
 
 static void put_cell(lua_State *L, struct l_exposition *self, const struct pev_agg *agg,
