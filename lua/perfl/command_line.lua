@@ -617,9 +617,7 @@ function M.taken(rows, result)
   local opts = {}
   for _, row in pairs(rows) do opts[row.into] = result["perfl." .. row.into] end
   opts.pids, opts.tids = flatten(opts.pids), flatten(opts.tids)
-  for name, value in pairs(opts) do
-    if type(value) == "table" and #value == 0 and name ~= "chunks" then opts[name] = nil end
-  end
+  if opts.labels and not opts.labels[1] then opts.labels = nil end
   return opts
 end
 
