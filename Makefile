@@ -185,8 +185,8 @@ check-all: deps ## build with -Werror, lint, run all specs, also under sanitizer
 			m * (1 + busy), cpus, $$1; \
 		print "; make check QUICK=1 takes less than 3 on an idle machine" }' /proc/loadavg
 	@rm -rf $(BUILD)/tally $(BUILD)/unsteady && mkdir -p $(BUILD)/tally
-	@$(call run-steps,all test 'test-live lint test-nobody' test-asan \
-		'test-asan-live test-tsan test-vm fuzz')
+	@$(call run-steps,all test 'test-live lint test-nobody test-tsan fuzz' \
+		'test-asan-live test-asan test-vm')
 
 # Without sanitizers, clang-tidy, the longest specs and most live specs.
 check-quick: deps
@@ -195,10 +195,12 @@ check-quick: deps
 		$(QUICK_LIVE_SPECS)) of $(words $(ALL_SPECS)) spec files'
 	@$(call run-steps,all lint-quick test-quick)
 
+# Targets of a step run beside each other: much of their time is waiting.
+LANES = $(shell expr $(JOBS) + 1)
 # Runs steps one after the other, each a list of targets; prints the unsteady files and the sum.
 run-steps = for step in $(1); do echo "== $$step"; \
 		tally=$(CURDIR)/$(BUILD)/tally/$${step\#\#* }; \
-		TALLY=$$tally $(MAKE) -kj$(JOBS) --no-print-directory WERROR=1 SECONDS=10 \
+		TALLY=$$tally $(MAKE) -kj$(LANES) --no-print-directory WERROR=1 SECONDS=10 \
 			$$step && continue; \
 		echo "== $$step failed"; grep -qs ' [1-9][0-9]* failed' $$tally || \
 			echo '0 passed, 1 failed, 0 skipped' >> $$tally; \
@@ -239,7 +241,8 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 # Specs that depend on bytes and memory alone give the same result for every user.
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
-	other_machines reproducible) $(FLEET_SPECS)
+	other_machines reproducible merged_scripts merged_worlds pack_merge page_history frame) \
+	$(FLEET_SPECS)
 test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
@@ -253,13 +256,18 @@ test-nobody: all ## run the specs that need no rights as the user nobody
 
 # These specs mostly run other programs (a shell, a browser, perf); other specs cover our code.
 NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names page) \
+	$(call spec_named,merged_scripts completion) \
 	$(filter-out $(call spec_named,nats http_client),$(FLEET_SPECS))
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
 test-asan: all ## run the simulated specs under ASan and UBSan; a leak of ours is a failure
 test-asan-live: all ## run the live specs under ASan and UBSan
-test-asan test-asan-live:
-	@$(MAKE) --no-print-directory $(@:test-%=%-specs) BUILD=build/asan \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all $(ASAN_CFLAGS)'
+in-asan = $(MAKE) --no-print-directory BUILD=build/asan \
+	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all $(ASAN_CFLAGS)'
+test-asan test-asan-live: asan-build
+	@+$(in-asan) $(@:test-%=%-specs)
+
+asan-build: all
+	@+$(in-asan) asan-products
 
 ASAN_SPECS = asan-specs asan-live-specs
 $(ASAN_SPECS): export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
@@ -271,10 +279,12 @@ $(ASAN_SPECS): export LSAN_OPTIONS ?= \
 $(ASAN_SPECS): export PERFL = $(BUILD)/perfl
 $(ASAN_SPECS): export UNSTEADY = build/unsteady/asan
 ASAN_RUN = $(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua
-asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so)
+asan-products: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so)
+
+asan-specs: asan-products
 	@JOBS=$(JOBS) $(SUITE) "$(ASAN_RUN)" $(filter-out $(NOT_OURS),$(SPECS))
 
-asan-live-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
+asan-live-specs: asan-products tracefs
 	@$(SUITE) "$(ASAN_RUN)" $(filter-out $(NOT_OURS),$(LIVE_SPECS))
 
 # The threads that read a recording or rings.
@@ -528,7 +538,7 @@ $(BUILD)/flags: FORCE
 FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
-	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) fuzz bench fleet \
-	fleet-deps tracefs lint lint-quick install uninstall deb deb-deps deb-test sbom clean \
+	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) asan-build \
+	asan-products fuzz bench fleet fleet-deps tracefs lint lint-quick install uninstall deb deb-deps deb-test sbom clean \
 	fuzz-targets
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

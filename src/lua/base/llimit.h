@@ -3,9 +3,10 @@
  *
  * The time is CPU time of the thread that started the limit. Code of perfev itself is not
  * limited: l_limit_scale is 0 while it runs, and a function of the script that it calls
- * unawares, as a method that was replaced, is recognised by its file. Before perfev calls a function of a script it sets
- * the scale, and 0 when the function has returned. Nothing is read or called for that, so that a
- * callback costs two stores more. A timer of the kernel looks at both values.
+ * unawares, as a method that was replaced, is recognised by its file. Before perfev calls a
+ * function of a script it sets the scale, and 0 when the function has returned. Nothing is read
+ * or called for that, so that a callback costs two stores more. A timer of the kernel looks at
+ * both values.
  *
  * Beyond the limit, Lua code gets an error at each further 1,000 instructions. Beyond twice the
  * limit, the process ends: the code caught the errors, or it is a function in C that does not
