@@ -539,6 +539,6 @@ FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
 	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) asan-build \
-	asan-products fuzz bench fleet fleet-deps tracefs lint lint-quick install uninstall deb deb-deps deb-test sbom clean \
-	fuzz-targets
+	asan-products fuzz bench fleet fleet-deps tracefs lint lint-quick install uninstall \
+	deb deb-deps deb-test sbom clean fuzz-targets
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

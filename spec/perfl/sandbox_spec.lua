@@ -279,7 +279,8 @@ describe("a script with --sandbox", function()
           local perfev = require "perfev"
           local s = perfev.default_session()
           local begin = perfev.begin
-          perfev.event { "page-faults:u", period = 1, sample = perfev.count {} } ]] .. script, "--", "true"), nil, script)
+          perfev.event { "page-faults:u", period = 1, sample = perfev.count {} } ]] .. script, "--", "true"), nil,
+          script)
       end
     end)
 

@@ -198,7 +198,7 @@ function Server:attach(session)
   local function handler(request) return handle(self, request) end
   self.turn = function()
     self.native:turn(handler)
-    local delay = self.page and protected(self, "/", self.page.work, self.page)
+    local delay = self.page and self:call("/", self.page.work, self.page)
     if delay then self.native:wake(delay) end
   end
   local ok, why = event_loop.watch_descriptor(session, self.native:fd(), self.turn)
@@ -218,7 +218,7 @@ local LAST_TURNS = 20 -- a client that reads gets the last events in fewer
 --- The session has ended: sends the last state of the page, then closes.
 function Server:finish()
   if self.page and self.turn then
-    protected(self, "/", self.page.finish, self.page)
+    self:call("/", self.page.finish, self.page)
     for _ = 1, LAST_TURNS do self.turn() end
   end
   self:close()
