@@ -352,6 +352,21 @@ describe("perfl gather", function()
     assert.equal(agents:got("run")[1].fields.id, agents:got("stop")[1].fields.id)
   end)
 
+  it("is exact after a gatherer that was killed, whose frames nobody fetches", function()
+    local hosts = hosts_of(5)
+    new_agents(hosts)
+    agents.behave.web5 = simulated.dying
+    agents:start { "--live", "-d", "60s", agents.script }
+    agents:serve_until("first answer", function()
+      return (run.slurp(agents.dir .. "/err") or ""):find("gather: the first", 1, true)
+    end)
+    assert.truthy(os.execute("kill -KILL $(cat " .. agents.dir .. "/pid)"))
+    assert.equal(137, agents:finish().code)
+    agents.behave.web5 = nil
+    local r = agents:gather { "-d", "1s", agents.script }
+    assert.same({ agents:expected(hosts), 0 }, { r.out, r.code }, r.err)
+  end)
+
   it("shows its progress on a terminal, and erases it", function()
     if not run.have "script" then pending "script(1) is not installed" end
     new_agents { "web1" }
