@@ -146,6 +146,25 @@ describe("the kernel", function()
       r.out, r.err)
   end)
 
+  it("has confined perfl also if a coroutine of the script never ends the start of the session", function()
+    local r = smuggled [[
+      local perfev = require "perfev"
+      local leaked, s = arg.leaked, perfev.default_session()
+      perfev.event { "cpu-clock", period = 1000000, sample = function() end }
+      setmetatable(s.handlers, { __newindex = function(t, k, v)
+        rawset(t, k, v)
+        if coroutine.isyieldable() then coroutine.yield() end
+      end })
+      print(coroutine.resume(coroutine.create(function() return s:start() end)))
+      s:stop() -- nothing more would happen on the simulated kernel
+      perfev.done(function()
+        for line in leaked.lines "/proc/self/status" do
+          if line:find "^Seccomp:" or line:find "^NoNewPrivs" then print(line) end
+        end
+      end)]]
+    assert.equal("true\nNoNewPrivs:\t1\nSeccomp:\t2\n", r.out, r.err)
+  end)
+
   it("sends no signal to another process by an event", function()
     local script = run.write_file(dir .. "/sigtrap.lua", [[
       local perfev = require "perfev"

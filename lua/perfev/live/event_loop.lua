@@ -9,6 +9,10 @@ local symbol = require "perfev.base.lazy_module" "perfev.symbol"
 
 local M = {}
 
+--- Set by a runner: f(session), called when the events of a session are open, and before each delivery: a script that
+-- yields within s:start() goes on without the end of it.
+M.confine = nil
+
 local POLL_MS = 100 -- between two looks at a command that has no pidfd
 
 -- ---- timers, signals, other descriptors ----
@@ -162,6 +166,7 @@ end
 -- @tparam string drain      "round", or "rest" at the end
 -- @tparam[opt] integer max  the most records to deliver
 function M.deliver(session, drain, max)
+  if M.confine then M.confine(session) end
   local n, stopped, code
   if recording.is_recorded_only(session) then
     if (session.opts.readers or 0) > 1 and session.is_ordered == nil then choose_order(session, 0) end
@@ -189,6 +194,7 @@ end
 --- Waits, calls take_records if given, then calls the handlers of timers and other descriptors. Returns false if the
 -- wait fails.
 function M.wait_and_handle(session, timeout_ms, take_records)
+  if M.confine then M.confine(session) end
   local polled = session.child and not session.child:pidfd() -- before Linux 5.3
   local ready = table.pack(session.core:wait(polled and timeout_ms < 0 and POLL_MS or timeout_ms))
   if ready.n == 3 and ready[1] == nil then

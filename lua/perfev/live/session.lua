@@ -70,9 +70,6 @@ end
 --- Set by a runner: f(session), called before the default session starts.
 M.before_default_start = nil
 
---- Set by a runner: f(session), called when the events of a session are open and before it delivers.
-M.confine = nil
-
 --- Set by a runner: scripts print lines, not a picture on the terminal.
 M.prints_lines = false
 
@@ -299,7 +296,7 @@ function Session:start()
     close_session.close_all(self)
     return nil, why, code
   end
-  if M.confine then M.confine(self) end
+  if event_loop.confine then event_loop.confine(self) end
   return true
 end
 

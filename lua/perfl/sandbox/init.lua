@@ -14,6 +14,7 @@ local load_source = require "perfl.load_source"
 local message = require "perfl.message"
 local parse_units = require "perfev.base.parse_units"
 local restricted_script = require "perfl.restricted_script"
+local event_loop = require "perfev.live.event_loop"
 local session = require "perfev.live.session"
 local session_options = require "perfev.base.options"
 
@@ -170,7 +171,7 @@ function M.start(options, r)
   if missing and not options.best_effort then return nil, missing end
   if missing then message.say(missing) end
   local env = enter(options, r, "--sandbox")
-  session.confine = M.confine
+  event_loop.confine = M.confine
   return env
 end
 
