@@ -221,7 +221,7 @@ local function measure_agent()
     for n = 1, INTERVALS do
       local p = perfev.profile()
       for i = 1, 300 do p:add(stacks_of(n, i), i) end
-      local parts = assert(frames.encode({ host = "sim", start = outbox.start, seq = 0, name = "stacks",
+      local parts = assert(frames.encode({ host = "sim", start = outbox.start, seq = n, name = "stacks",
         kind = "profile", begin = n, ["end"] = n + 1 }, p))
       local begin = os.clock()
       for frame in frames(parts[1]) do assert(outbox:add(frame)) end

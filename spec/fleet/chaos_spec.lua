@@ -60,12 +60,12 @@ describe("fifty agents and a collector", function()
     out = chaos.publisher(servers[1].url)
     world = chaos.new(servers[1].url)
     world:collector()
-    for group = 1, 5 do world:agents(group, IS_LONG and 30 or 9, PERIOD_MS) end
-    chaos.sleep(2)
+    for group = 1, 5 do world:agents(group, IS_LONG and 30 or 12, PERIOD_MS) end
+    world:wait_for_rows(function() return world:nr_seen() == 100 end)
     servers[1]:kill "KILL"
-    chaos.sleep(1)
+    world:wait_for_fed(150) -- three of each: the second and the third are merged
     world:kill_agents(1) -- while it is down
-    chaos.sleep(IS_LONG and 5 or 1)
+    chaos.sleep(IS_LONG and 5 or 0.5)
     servers[1]:restart()
     chaos.sleep(2)
     world:kill_agents(2) -- while it is up

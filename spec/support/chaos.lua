@@ -113,6 +113,19 @@ local function read_logs(self)
   return hosts, totals
 end
 
+--- Waits until the agents have fed this many intervals more.
+function Chaos:wait_for_fed(nr)
+  local function nr_fed()
+    return tonumber(run.capture(("cat %s/agents*.log | grep -c '^fed'"):format(self.dir)))
+  end
+  local wanted = nr_fed() + nr
+  for _ = 1, 600 do
+    if nr_fed() >= wanted then return end
+    M.sleep(0.1)
+  end
+  error "the agents feed no more"
+end
+
 -- What is on the disk: host -> name -> { a =, b =, frames = }
 local function read_rows(self)
   local hosts = {}

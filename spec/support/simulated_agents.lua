@@ -62,7 +62,7 @@ local function feed(agent, period)
   note("fed", agent.host, agent.n)
   for _, name in ipairs { "calls", "stacks" } do
     local value, kind = value_of(name, agent.n)
-    local parts = assert(frames.encode({ host = agent.host, start = agent.outbox.start, seq = 0, name = name,
+    local parts = assert(frames.encode({ host = agent.host, start = agent.outbox.start, seq = agent.n, name = name,
       kind = kind, begin = now - period, ["end"] = now, lost = 0 }, value))
     for frame in frames(parts[1]) do assert(agent.outbox:add(frame)) end
   end

@@ -26,6 +26,8 @@ local ACK_WAIT_S = 20
 local RECONNECT_S = 2
 local FIRST_MS = 1000
 local TRIES = 8 -- of fetch, before the consumer is opened again
+local ETIMEDOUT = core.errno.ETIMEDOUT
+local ELECTIONS = 5 -- with --once: how often servers without a leader of the stream are asked
 
 local function new_parser()
   local parser = args.new_parser "perfl collect":add_help(true):description("Follow the stream of the agents' "
@@ -158,24 +160,29 @@ local function complaint(self)
 end
 
 -- Opens the durable consumer; the stream and the server may be away.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer  errno
 local function open_consumer(self)
-  local consumer, why = self.connection:pull(STREAM, self.name, {
+  local consumer, why, code = self.connection:pull(STREAM, self.name, {
     filter = protocol.delta_subject(self.job or "*", "*", "*"), from = self.from_ns == nil and "all" or nil,
     time = self.from_ns, ack_wait_s = ACK_WAIT_S, unacknowledged = UNACKNOWLEDGED,
   })
   self.consumer = consumer
   if consumer then return true end
   local more = complaint(self)
-  if more then return nil, ("%s: %s"):format(why, more) end
-  return nil, why .. "\ntry: perfl agent --make-streams, if there is no stream"
+  if more then return nil, ("%s: %s"):format(why, more), code end
+  return nil, why .. "\ntry: perfl agent --make-streams, if there is no stream", code
 end
 
 --- Messages; an error of the server is reported once, and tried again.
 function Source:fetch(nr, ms)
   if not self.consumer and os.time() >= self.next_try then
     self.next_try = os.time() + RECONNECT_S
-    local ok, why = open_consumer(self)
-    if not ok and self.once then return nil, why end
+    local ok, why, code = open_consumer(self)
+    self.timeouts = code == ETIMEDOUT and (self.timeouts or 0) + 1 or nil
+    if not ok and self.once and (self.timeouts or ELECTIONS) >= ELECTIONS then return nil, why end
     if not ok then self:report(why) end
   end
   if not self.consumer then

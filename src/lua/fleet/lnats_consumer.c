@@ -38,9 +38,23 @@ static void read_start(lua_State *L, int idx, jsConsumerConfig *config)
 	}
 	if (lua_getfield(L, idx, "time") != LUA_TNIL) {
 		config->DeliverPolicy = js_DeliverByStartTime;
-		config->OptStartTime = luaL_checkinteger(L, -1);
+		/* libnats 3.4.1 writes .031 s as .31: whole seconds have no such part. */
+		config->OptStartTime = luaL_checkinteger(L, -1) / NS_PER_S * NS_PER_S;
 	}
 	lua_pop(L, 2);
+}
+
+/* A durable consumer that exists keeps its start: libnats refuses to ask for another one. */
+static void keep_start(jsCtx *js, const char *stream, const char *durable, jsConsumerConfig *config)
+{
+	jsConsumerInfo *info = NULL;
+
+	if (js_GetConsumerInfo(&info, js, stream, durable, NULL, NULL) != NATS_OK)
+		return;
+	config->DeliverPolicy = info->Config->DeliverPolicy;
+	config->OptStartSeq = info->Config->OptStartSeq;
+	config->OptStartTime = info->Config->OptStartTime;
+	jsConsumerInfo_Destroy(info);
 }
 
 /*
@@ -81,6 +95,8 @@ int l_nats_pull(lua_State *L)
 	if (rc < 0)
 		return l_nats_failure(L, rc, &err);
 	pev_nats_hold_signals();
+	if (durable)
+		keep_start(js, stream, durable, &options.Config);
 	s = js_PullSubscribe(consumer, js, filter, durable, NULL, &options, NULL);
 	pev_nats_release_signals();
 	if (s != NATS_OK)
