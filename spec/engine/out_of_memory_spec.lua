@@ -48,7 +48,7 @@ end)
 
 describe("a merge, a delta, a clear() and a pack", function()
   it("change nothing if memory runs out, and have all values afterwards", function()
-    local wrong, refused = starve("once", 1, run.sanitized and 97 or 11, "spec/support/starved_merges.lua")
+    local wrong, refused = starve("once", 1, run.sanitized and 23 or 11, "spec/support/starved_merges.lua")
     assert.equal("", wrong)
     assert.is_true(refused >= 20)
   end)
