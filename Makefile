@@ -38,10 +38,11 @@ VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu qemu-system-ppc \
 
 DEB_PKGS := debhelper lintian debootstrap
 
-CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # Code that needs a rarely used library is a module of its own, loaded on first use:
 # src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
-MODULES := cfi debuginfod disassembler durable_file elf frame http http_client nats pfm seccomp \
+# LEAVE_OUT='http nats' builds without some of them.
+LEAVE_OUT =
+ALL_MODULES := cfi debuginfod disassembler durable_file elf frame http http_client nats pfm seccomp \
 	service symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf elf_note) base/err base/file_image
 cfi_PKG := libelf
@@ -75,12 +76,17 @@ symtab_FILES := $(addprefix symbol/,symtab elf elf_note demangle demangle_rust) 
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_FILES := perfdata/zstd base/err
 zstd_PKG := libzstd
-OWN_C := $(filter-out src/base/% src/symbol/elf_note.c,$(sort $(foreach m,$(MODULES),\
+MODULES := $(filter-out $(LEAVE_OUT),$(ALL_MODULES))
+own_files = $(filter-out src/base/% src/symbol/elf_note.c,$(sort $(foreach m,$(1),\
 	$($(m)_FILES:%=src/%.c))))
+OWN_C := $(call own_files,$(ALL_MODULES))
+CORE_C := $(filter-out src/lua/% $(filter-out $(call own_files,$(MODULES)),$(OWN_C)),\
+	$(sort $(wildcard src/*/*.c)))
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 bindings_of = $(wildcard src/lua/*/l$(1).c) $($(1)_BINDINGS)
 MODULE_C := $(foreach m,$(MODULES),$(call bindings_of,$(m)))
-BIND_C := $(filter-out $(MODULE_C),$(sort $(wildcard src/lua/*.c src/lua/*/*.c)))
+BIND_C := $(filter-out $(foreach m,$(ALL_MODULES),$(call bindings_of,$(m))),\
+	$(sort $(wildcard src/lua/*.c src/lua/*/*.c)))
 HEADERS := $(filter-out src/gen/% src/lua/%,$(wildcard src/*.h src/*/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 # Styles, pages, browser and shell scripts that a module writes into its output.

@@ -120,8 +120,10 @@ static void copy_key(lua_State *L, struct l_exposition *self, const unsigned cha
 
 	if (!self->key || len > self->key_cap) {
 		grown = realloc(self->key, len + 1);
-		if (!grown)
+		if (!grown) {
 			luaL_error(L, "no memory for a key");
+			return;
+		}
 		self->key = grown;
 		self->key_cap = len;
 	}
