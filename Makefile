@@ -221,10 +221,11 @@ ALL_SPECS := $(sort $(shell find spec -name '*_spec.lua'))
 LIVE_SPECS := $(filter spec/live/%,$(ALL_SPECS))
 spec_named = $(foreach n,$(1),$(filter %/$(n)_spec.lua,$(filter-out spec/live/%,$(ALL_SPECS))))
 LONG_SPECS := $(call spec_named,out_of_memory damaged_files failing_calls record)
-SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% $(LONG_SPECS),$(ALL_SPECS))
+SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% %/reproducible_spec.lua \
+	$(LONG_SPECS),$(ALL_SPECS))
 FLEET_SPECS := $(filter spec/fleet/%,$(ALL_SPECS))
 QUICK_LEFT_OUT := $(LONG_SPECS) \
-	$(call spec_named,merge aggregator closed_objects install endurance reproducible chaos)
+	$(call spec_named,merge aggregator closed_objects install endurance chaos)
 QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
 SUITE := spec/support/suite.sh
@@ -247,7 +248,7 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 # Specs that depend on bytes and memory alone give the same result for every user.
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
-	other_machines reproducible merged_scripts merged_worlds pack_merge page_history frame) \
+	other_machines merged_scripts merged_worlds pack_merge page_history frame) \
 	$(FLEET_SPECS)
 test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
@@ -435,8 +436,9 @@ deb: deb-deps ## build Debian's packages in build/deb and check them with lintia
 	@ls $(BUILD)/deb/*.deb
 
 # In a fresh Debian 12, which debootstrap makes in build/deb-root.
-deb-test: deb ## install the packages in a fresh root and run them there
+deb-test: deb ## install the packages in a fresh root; compare a build in another folder
 	@debian/tests/fresh-root $(BUILD)
+	@$(SUITE) $(BUSTED) spec/tree/reproducible_spec.lua
 
 clean: ## remove build/
 	rm -rf build
