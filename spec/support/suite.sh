@@ -8,9 +8,9 @@
 # its closing line has failed, and so has one that ends with a status behind it: it leaks. A process
 # that LeakSanitizer itself ended is run again, once; LeakSanitizer crashes now and then.
 #
-# A file of the real kernel (spec/live) that fails is run once more, alone, when all others have
-# ended. If it passes then, it counts as passed and is listed as unsteady; both outputs are kept in
-# UNSTEADY (build/unsteady).
+# A file of the real kernel (spec/live) or of real servers (spec/fleet) that fails is run once
+# more, alone, when all others have ended. If it passes then, it counts as passed and is listed as
+# unsteady; both outputs are kept in UNSTEADY (build/unsteady).
 #
 # With TALLY=FILE in the environment the sum is appended to FILE, as spec/support/tally.lua does,
 # and the unsteady files as well.
@@ -73,7 +73,7 @@ run_again() {
 }
 
 for file in "$@"; do
-	case $file in spec/live/*)
+	case $file in spec/live/* | spec/fleet/*)
 		if has_failed "$file"; then run_again "$file"; fi ;;
 	esac
 done
