@@ -225,7 +225,9 @@ SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% %/repro
 	$(LONG_SPECS),$(ALL_SPECS))
 FLEET_SPECS := $(filter spec/fleet/%,$(ALL_SPECS))
 QUICK_LEFT_OUT := $(LONG_SPECS) \
-	$(call spec_named,merge aggregator closed_objects install endurance chaos)
+	$(call spec_named,merge aggregator closed_objects install endurance) \
+	$(call spec_named,merged_scripts merged_worlds pack_merge sandbox) \
+	$(filter-out $(call spec_named,config protocol gathering roster nats),$(FLEET_SPECS))
 QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
 SUITE := spec/support/suite.sh
