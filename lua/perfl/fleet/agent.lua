@@ -67,7 +67,10 @@ local function say_hello(self, now)
   self.hello_due = now + protocol.HELLO_S * S
 end
 
+local FLUSH_MS = 2000
+
 local function take_connected(self)
+  self.connection:flush(FLUSH_MS) -- the server has the subscriptions before the log says so
   log.info("connected", { servers = log.words(self.config.server.url) })
   self.complaint = nil
   say_hello(self, core.clock(MONOTONIC))
