@@ -1,10 +1,10 @@
 -- packs.lua - sizes of packs, and the time to merge many of them.
 --
 --   lua5.4 bench/packs.lua bytes KIND              prints the bytes of one pack
---   lua5.4 bench/packs.lua merge KIND NR [copy]    unpacks and merges NR packs; prints us for each of them
+--   lua5.4 bench/packs.lua merge KIND NR [copy]    unpacks and merges NR packs; prints the microseconds of each
 --
 -- KIND: hist: runqlat's histogram. count, profile: 300 stacks, the same in each pack. distinct: 300 other stacks in
--- each pack. copy: both are merged into a new aggregator each time, so that all keys are copied, as before merges were
+-- each pack. copy: merges into a new aggregator each time, which copies all keys, as merges did before they were
 -- in place.
 
 local perfev = require "perfev"

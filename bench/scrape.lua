@@ -36,7 +36,7 @@ local function cpu_of_scrapes()
   end
   local before = cpu()
   for _ = 2, SCRAPES do http.get(served, "/metrics") end
-  local spent = cpu() - before -- each has the time of those before it
+  local spent = cpu() - before -- a scrape reports the CPU time up to its start
   served:finish()
   return ("%.3f"):format(1000 * spent / SCRAPES)
 end

@@ -15,19 +15,15 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include <lauxlib.h>
-#include <lua.h>
-#include <lualib.h>
-
 #include "aggregate/frame.h"
 #include "aggregate/frame_stream.h"
+#include "lua_state.h"
 
 #define REPAIRED 16
 #define CONTENT 32
 #define IDLE 64
 #define RAW_LEAST (1 << 20) /* content so large is not unpacked, but for its first bytes */
 
-int luaopen_perfev_core(lua_State *L);
 const char *__asan_default_options(void);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -39,34 +35,6 @@ static struct {
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0:quarantine_size_mb=8";
-}
-
-static _Noreturn void die(lua_State *L)
-{
-	fprintf(stderr, "%s\n", luaL_tolstring(L, -1, NULL));
-	abort();
-}
-
-static int add_traceback(lua_State *L)
-{
-	luaL_traceback(L, L, luaL_tolstring(L, 1, NULL), 1);
-	return 1;
-}
-
-/* Leaves the message handler at index 1 and the function of frame.lua at 2. */
-static lua_State *make_state(void)
-{
-	lua_State *L = luaL_newstate();
-
-	if (!L)
-		abort();
-	luaL_openlibs(L);
-	luaL_requiref(L, "perfev.core", luaopen_perfev_core, 0);
-	lua_settop(L, 0);
-	lua_pushcfunction(L, add_traceback);
-	if (luaL_loadfile(L, "spec/fuzz/frame.lua") != LUA_OK || lua_pcall(L, 0, 1, 1) != LUA_OK)
-		die(L);
-	return L;
 }
 
 static void unpack(lua_State *L, const unsigned char *raw, size_t len)
@@ -198,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t len, piece;
 
 	if (!L)
-		L = make_state();
+		L = make_state("spec/fuzz/frame.lua");
 	if (!stream || size < 1)
 		goto out;
 	piece = (size_t)1 << (*data & 15);

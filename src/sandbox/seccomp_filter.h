@@ -1,9 +1,10 @@
 /*
  * seccomp_filter.h - the system calls that a confined perfl may make, by libseccomp.
  *
- * A list of what is allowed; everything else fails with EPERM. Descriptors that are open can be
- * read, written, mapped and waited for; files can be opened for reading. No program is executed,
- * no process is made (only threads), no socket or event is opened, and nothing is traced.
+ * The filter lists the allowed system calls; all others fail with EPERM. Descriptors that are
+ * open can be read, written, mapped and waited for; files can be opened for reading. No program
+ * is executed, no process is made (only threads), no socket or event is opened, and nothing is
+ * traced.
  */
 #pragma once
 
