@@ -1,51 +1,15 @@
 -- perfl --pack and perfl merge: fifty simulated machines with known totals, and what can go wrong on the way.
 
 local json = require "spec.support.json"
+local numbered_machines = require "spec.support.numbered_machines"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
 local MACHINES = 50
 
--- The records of a machine by its number: { time in ms, task, value }; 4 seconds, some of them empty.
-local RECORDS = [[
-local function records(machine)
-  local state, list = machine * 7919 + 1, {}
-  local function any(n) -- from 1 to n
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    return (state >> 8) % n + 1
-  end
-  for second = 0, 3 do
-    for _ = 1, any(3) == 1 and 0 or any(6) do
-      list[#list + 1] = { second * 1000 + any(990), any(3), any(3) == 1 and any(9) or any(100000) }
-    end
-  end
-  return list
-end
-]]
-
-local WORLD = RECORDS .. [[
-local sim = require "perfev.sim"
-local first, last = os.getenv("MACHINE"):match "(%d+)-(%d+)"
-local tasks = {}
-for machine = 1, 50 do
-  tasks[machine * 10 + 1], tasks[machine * 10 + 2], tasks[machine * 10 + 3] = "app", "helper", "own" .. machine
-end
-local k = sim.new { world = "vm", cpus = "0-3", tasks = tasks, files = {
-  ["/proc/kallsyms"] = "ffffffff81000100 t leaf\nffffffff81000200 T middle\nffffffff81000300 T root\n" } }
-local BASE = 0xffffffff81000010
-for machine = first, last do
-  for _, record in ipairs(records(machine)) do
-    local ms, task, value = table.unpack(record)
-    k:after(ms * 1000000, function()
-      local pid = machine * 10 + task
-      k:ring(machine % 4):push { type = "sample", event = { type = 1, config = 0 }, pid = pid, tid = pid,
-        period = value, callchain = { -128, BASE + 256 * task, BASE + 256 * 3 } }
-    end)
-  end
-end
-k:after("4s", function() end)
-return k
-]]
+-- 4 seconds, some of them without a record.
+local RECORDS = numbered_machines.records("any(3) == 1 and 0 or any(6)", 990)
+local WORLD = numbered_machines.world(RECORDS)
 
 local SCRIPT = [[
 local perfev = require "perfev"

@@ -8,48 +8,12 @@
 -- A world has four seconds. With `gate` it stops after each second until open(n) lets it go on, so that a spec can
 -- kill something in between without any sleeping.
 
+local numbered_machines = require "spec.support.numbered_machines"
 local run = require "spec.support.run"
 
 local M = {}
 
--- The records of a machine by its number: { time in ms, task, value }.
-local RECORDS = [[
-local function records(machine)
-  local state, list = machine * 7919 + 1, {}
-  local function any(n) -- from 1 to n
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    return (state >> 8) % n + 1
-  end
-  for second = 0, 3 do
-    for _ = 1, 2 + any(5) do
-      list[#list + 1] = { second * 1000 + any(900), any(3), any(3) == 1 and any(9) or any(100000) }
-    end
-  end
-  return list
-end
-]]
-
-M.WORLD = RECORDS .. [[
-local sim = require "perfev.sim"
-local first, last = os.getenv("MACHINE"):match "(%d+)-(%d+)"
-first, last = math.tointeger(tonumber(first)), math.tointeger(tonumber(last))
-local tasks = {}
-for machine = first, last do
-  tasks[machine * 10 + 1], tasks[machine * 10 + 2], tasks[machine * 10 + 3] = "app", "helper", "own" .. machine
-end
-local k = sim.new { world = "vm", cpus = "0-3", tasks = tasks, files = {
-  ["/proc/kallsyms"] = "ffffffff81000100 t leaf\nffffffff81000200 T middle\nffffffff81000300 T root\n" } }
-local BASE = 0xffffffff81000010
-for machine = first, last do
-  for _, record in ipairs(records(machine)) do
-    local ms, task, value = table.unpack(record)
-    k:after(ms * 1000000, function()
-      local pid = machine * 10 + task
-      k:ring(machine % 4):push { type = "sample", event = { type = 1, config = 0 }, pid = pid, tid = pid,
-        period = value, callchain = { -128, BASE + 256 * task, BASE + 256 * 3 } }
-    end)
-  end
-end
+M.WORLD = numbered_machines.world(numbered_machines.records("2 + any(5)", 900), [[
 local gate_file = io.open "gate" -- in the agent's own directory
 if gate_file then
   gate_file:setvbuf "no" -- the lines of the next worker stay in the pipe
@@ -60,9 +24,7 @@ if gate_file then
     end)
   end
 end
-k:after("4s", function() end)
-return k
-]]
+]])
 
 M.SCRIPT = [[
 local perfev = require "perfev"
