@@ -4,7 +4,7 @@
 #   suite.sh 'COMMAND ...' FILE...
 #
 # One process for all files takes twice as long: Lua's collector walks what busted keeps of every
-# file before. The seconds that each file took are printed with its sum. A process that ends without
+# file before. The time of each file is printed with its sum. A process that ends without
 # its closing line has failed, and so has one that ends with a status behind it: it leaks. A process
 # that LeakSanitizer itself ended is run again, once; LeakSanitizer crashes now and then.
 #
@@ -42,8 +42,11 @@ elif [ $status -ne 0 ] && grep -q ", 0 failed, " "$tally"; then
 	sed -i "s/, 0 failed, /, 1 failed, /" "$tally"
 	echo "FAILED: $3 ended with status $status" >> "$out"
 fi
+seconds=$(($(date +%s) - began))
+times > "$1/$name.times" # its last line is the CPU time of the processes that this one waited for
+cpu=$(awk -F'[ms ]' 'END { printf "%.0f", ($1 + $4) * 60 + $2 + $5 }' "$1/$name.times")
 {
-	echo "$3: $(cat "$tally") ($(($(date +%s) - began)) s)"
+	echo "$3: $(cat "$tally") ($seconds s, $cpu s of CPU)"
 	sed -E "/^[-+.*]*$/d; /^[0-9.]+ s$/d; /^[0-9]+ passed, /d; s/^[-+.*]+//" "$out"
 } > "$1/$name.printed"
 cat "$1/$name.printed"
