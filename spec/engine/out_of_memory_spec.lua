@@ -33,7 +33,7 @@ local function starve(mode, first, step, script)
 end
 
 describe("a script that uses everything", function()
-  local step = run.sanitized and 331 or 47
+  local step = run.sanitized and 331 or 149
 
   it("loses nothing if the n-th allocation and its retry by Lua fail", function()
     local wrong, refused = starve("once", 7, step)
