@@ -115,9 +115,10 @@ local function restore_output()
 end
 
 -- Prints the description of the script and ends the run. `why`: the command line does not say which events it opens.
-local function leave_described(why)
+-- `s`: a session of the script's own, which it starts before the default session.
+local function leave_described(why, s)
   local plan, sound
-  if not why then plan, sound = require("perfev.live.session_plan").objects(session.default()) end
+  if not why then plan, sound = require("perfev.live.session_plan").objects(s or session.default()) end
   restore_output()
   require("perfl.verb.describe").print({ name = run.name, declared = run.declared, plan = plan, why = why,
     summary = run.declared and run.declared.summary or header_of(run.text):match "^[^\n]*" }, run.describes == "json")
@@ -422,6 +423,13 @@ local function serve(s)
   s:done(function() http:finish() end)
 end
 
+-- Called before a session of the script's own starts.
+local function before_other_start(s)
+  if not (run.describes or run.opts and run.opts.dry_run) then return end
+  if run.describes then leave_described(nil, s) end
+  leave(print_plan(s))
+end
+
 -- Called before the default session starts, whether perfl or the script starts it.
 local function before_start()
   parse_undeclared(true)
@@ -608,6 +616,7 @@ local function prepare(words)
   output.prepare()
   args.parse = parse_declared
   session.before_default_start = before_start
+  session.before_other_start = before_other_start
   session.configure_reader = configure_reader
   session.named_targets = named_targets
   session.children_time = native.children_time

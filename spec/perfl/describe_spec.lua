@@ -134,6 +134,20 @@ describe("perfl describe", function()
     for _, name in ipairs { "out", "rec", "touched" } do assert.is_nil(run.slurp(dir .. "/" .. name), name) end
   end)
 
+  it("describes a session of the script's own, and --dry-run prints it: neither opens it", function()
+    local own = run.write_file(dir .. "/own.lua", [=[
+local s = require("perfev").session { pid = 1 }
+s:event { "cpu-clock", sample = print }
+s:run()
+os.exit(9)]=])
+    local r = describe_script(own)
+    assert.equal("", r.err)
+    assert.matches("\nevents, for [^\n]*1[^\n]*:\n  cpu%-clock: sample\n", r.out)
+    r = run { run.perfl, "--sim", "unprivileged", "--dry-run", own }
+    assert.same({ 0, "" }, { r.code, r.err })
+    assert.matches("cpu%-clock", r.out)
+  end)
+
   it("refuses a script that does not exist or fails, and has help", function()
     local r = run { run.perfl, "describe", "nope" }
     assert.same({ 2, "" }, { r.code, r.out })

@@ -70,6 +70,9 @@ end
 --- Set by a runner: f(session), called before the default session starts.
 M.before_default_start = nil
 
+--- Set by a runner: f(session), called before another session opens events.
+M.before_other_start = nil
+
 --- Set by a runner: scripts print lines, not a picture on the terminal.
 M.prints_lines = false
 
@@ -285,6 +288,8 @@ function Session:start()
   if self == default then
     exported.close()
     if M.before_default_start then M.before_default_start(self) end
+  elseif M.before_other_start and not self.opts.input then
+    M.before_other_start(self)
   end
   self.started = true
   -- An error of the caller's functions, such as `log`, is passed on; everything that is open is closed first.
