@@ -1,5 +1,5 @@
 # perfev: scripting over perf_event_open(2). `make help` lists the targets.
-VERSION := 0.1.0
+VERSION := 0.2.0
 
 LUA = lua5.4
 BUSTED = busted

@@ -904,7 +904,7 @@ describe("selection in a recording:", function()
         b:add(t)
       end
       local features = { [EVENT_DESC] = b:event_desc() }
-      features[VERSION] = b:string "perfev 0.1.0" .. text
+      features[VERSION] = b:string "perfev 0.2.0" .. text
       return as_pipe and b:pipe(features) or b:file(features)
     end
     local function heard(bytes)

@@ -393,11 +393,35 @@ describe("the README", function()
     same(there, page)
   end)
 
-  it("and the change log have the present version", function()
-    local version = docs.slurp("Makefile"):match("\nVERSION := (%S+)")
-    assert(docs.slurp("README.md"):find("Version " .. version .. ".", 1, true))
-    assert(docs.slurp("CHANGELOG.md"):find("## [" .. version .. "]", 1, true))
+end)
+
+describe("the version of the Makefile", function()
+  local version = docs.slurp("Makefile"):match "\nVERSION := (%S+)"
+  local STATED = {
+    ["README.md"] = "\nVersion (%d[%d.]*%d)%.",
+    ["CHANGELOG.md"] = "\n## %[(%d%S*)%] ",
+    ["debian/changelog"] = "^perfev %((%S+)%)",
+    ["doc/perfl.1"] = '%.TH PERFL 1 %S+ "perfev (%S+)"',
+    ["doc/api/module.md"] = '\nThe version, a string: `"(%S+)"`',
+    ["doc/metrics.md"] = 'perfev_build_info{version="([^"]+)"',
+  }
+  -- scm-1 is the rockspec of a checkout; a release has one of its own.
+  for path in run.capture("ls rockspec"):gmatch "perfev%-%d%S+%.rockspec" do
+    STATED["rockspec/" .. path] = '\nversion = "(%S+)%-%d+"'
+  end
+
+  it("is that of the module, the packages and the pages", function()
     assert.equal(version, perfev._VERSION)
+    for path, pattern in pairs(STATED) do assert.equal(version, docs.slurp(path):match(pattern), path) end
+  end)
+
+  it("has one date in the change log, the package and the manual page, or is not released yet", function()
+    local date = docs.slurp("CHANGELOG.md"):match("\n## %[" .. version:gsub("%p", "%%%0") .. "%] %- (%S+)\n")
+    if date == "unreleased" then return end
+    assert.equal(date, docs.slurp("doc/perfl.1"):match "%.TH PERFL 1 (%S+)")
+    local day, month, year = docs.slurp("debian/changelog"):match "\n %-%- [^\n]*, (%d+) (%a+) (%d+)"
+    local nr_month = ("JanFebMarAprMayJunJulAugSepOctNovDec"):find(month, 1, true) // 3 + 1
+    assert.equal(date, ("%s-%02d-%02d"):format(year, nr_month, day))
   end)
 end)
 
