@@ -147,7 +147,7 @@ build-deps: PKGS = $(BUILD_PKGS)
 guest-deps: PKGS = $(GUEST_PKGS)
 vm-deps: PKGS = $(VM_PKGS)
 deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
-bench-peers: PKGS = linux-perf bpftrace clang
+bench-peers: PKGS = linux-perf bpftrace libbpf-tools clang
 deb-deps: PKGS = $(BUILD_PKGS) $(DEB_PKGS)
 deps: ## install the missing Debian packages; prints nothing if all are there
 build-deps deps guest-deps vm-deps bench-peers deb-deps:
@@ -339,7 +339,7 @@ RECORDS = 1000000
 RUNS = 3
 BASE =
 BENCH = $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
-bench: build-deps tracefs ## measure perfev, perf, bpftrace and minimal C
+bench: build-deps tracefs ## measure perfev, perf, bpftrace, bcc and minimal C
 	@$(MAKE) --no-print-directory bench-peers || echo "bench: its rows say what is missing"
 	@$(MAKE) --no-print-directory all $(BENCH)
 	@$(if $(BASE),$(MAKE) --no-print-directory -C $(BASE) BUILD=build all)

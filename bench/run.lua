@@ -6,7 +6,7 @@
 --
 -- Each file in bench/rows returns one or more parts of the table:
 --   { title =, unit =, base = name, rows = { row... } [, measure =] [, note =] }
---   row: { name, command [, per =] [, goal =] [, limit =] [, mib =] [, expect =] [, check =] }
+--   row: { name, command [, per =] [, goal =] [, limit =] [, mib =] [, expect =] [, check =] [, leaves_command =] }
 -- A row is a shell command, run RUNS times; the rows of a part run in turn, and a slow row runs once. Its
 -- result is divided by per, the number of records. The base runs before and after each row; the ratio is to
 -- the mean of the two, because the speed of a virtual machine changes between one minute and the next.
@@ -16,7 +16,8 @@
 -- measure: "cpu", CPU time (the default); "clock", the clock's time; "load", the CPU time that the traced
 -- command wrote to the file in load, minus that of the row named in untraced; "lost", the percentage of
 -- lost that is missing in the number that the command prints; "output", the number that it prints.
--- load = FILE subtracts the CPU time of the traced command from "cpu".
+-- load = FILE subtracts the CPU time of the traced command from "cpu", except in a row with leaves_command: a tool
+-- that does not wait for its command has not got that time.
 --
 -- A row that misses its goal runs once more under perfl's profile, and the functions that take its time
 -- are printed below the table.
@@ -114,7 +115,8 @@ local function measured(row, part, cost, said)
     local seen = tonumber(said:match "%d+")
     return seen and math.max(100 * (part.lost - seen) / part.lost, 0) -- other programs may call it, too
   end
-  return math.max(cost.cpu - (part.load and tonumber(slurp(part.load)) or 0), 0) / per
+  local has_load = part.load and not row.leaves_command
+  return math.max(cost.cpu - (has_load and tonumber(slurp(part.load)) or 0), 0) / per
 end
 
 -- Runs the row once -> value | nil, reason
@@ -354,7 +356,15 @@ local function add_older_rows(part)
   part.rows = rows
 end
 
-local function is_peer(name) return name and (name:find "^perf " or name:find "^bpftrace") end
+local function is_peer(name) return name and (name:find "^perf " or name:find "^bpftrace" or name:find "^bcc ") end
+
+-- How many times the peer's figure is that of perfl: nil unless one of row and base is a peer, the other perfl.
+local function ratio_to_peer(part, row)
+  local ratio = row[1] ~= OLDER and median(row.ratios)
+  if not ratio then return nil end
+  if is_peer(part.base) and not is_peer(row[1]) then return ratio, row[1], part.base end
+  if is_peer(row[1]) and part.base:find "^perfl" then return 1 / ratio, part.base, row[1] end
+end
 
 -- How many goals are met, and the rows in which perf or bpftrace is better.
 local function summarise(parts)
@@ -364,9 +374,9 @@ local function summarise(parts)
       for _, goal in ipairs(goals_of(row)) do
         if is_missed(goal) then missed = missed + 1 else met = met + 1 end
       end
-      local ratio = is_peer(part.base) and not is_peer(row[1]) and row[1] ~= OLDER and median(row.ratios)
+      local ratio, own, peer = ratio_to_peer(part, row)
       if ratio and ratio > 1 then
-        ahead[#ahead + 1] = ("  %s: %s, %s times %s"):format(part.title, row[1], number(ratio), part.base)
+        ahead[#ahead + 1] = ("  %s: %s, %s times %s"):format(part.title, own, number(ratio), peer)
       end
     end
   end
@@ -402,7 +412,7 @@ local function describe_run()
   local cpu = slurp "/proc/cpuinfo":match "model name%s*:%s*([^\n]+)" or "?"
   say("%s CPUs (%s), Linux %s", first_line "nproc", cpu, first_line "uname -r":match "^[%d.]+" or "?")
   local versions = {}
-  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "clang", "gcc" } do
+  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "libbpf-tools", "clang", "gcc" } do
     local version = first_line(("dpkg-query -W -f '${Version}' %s"):format(name))
     versions[#versions + 1] = name .. " " .. (version ~= "" and version or "?")
   end
