@@ -860,8 +860,8 @@ function M.script_help(found, declared, name, header)
   parser:usage(message.fold("Usage: perfl [options] " .. name, words))
   local about = header ~= "" and header or declared and declared.summary
   if about then parser:description(about) end
-  parser:epilog((declared and declared.epilog and declared.epilog .. "\n\n" or "")
-    .. "perfl --help lists the common options and the exit status.")
+  local closing = declared and args.closing(declared)
+  parser:epilog((closing and closing .. "\n\n" or "") .. "perfl --help lists the common options and the exit status.")
   return parser:get_help()
 end
 

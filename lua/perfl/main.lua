@@ -121,7 +121,7 @@ local function leave_described(why, s)
   if not why then plan, sound = require("perfev.live.session_plan").objects(s or session.default()) end
   restore_output()
   require("perfl.verb.describe").print({ name = run.name, declared = run.declared, plan = plan, why = why,
-    summary = run.declared and run.declared.summary or header_of(run.text):match "^[^\n]*" }, run.describes == "json")
+    header = header_of(run.text) }, run.describes == "json")
   leave((sound or why) and 0 or FAILED)
 end
 

@@ -9,7 +9,7 @@ teardown(function() run.remove(dir) end)
 
 local SCRIPT = [=[
 -- sample: a script of this spec
--- perfl sample.lua
+-- perfl sample.lua   runs it
 local perfev = require "perfev"
 print "printed"
 io.write("written\n")
@@ -37,6 +37,8 @@ describe("perfl describe -j", function()
     assert.equal("", r.err)
     local found = json.decode(r.out)
     assert.same({ "sample", "samples a clock", 1 }, { found.script, found.summary, r.code })
+    assert.same({ "a script of this spec", { { command = "perfl sample.lua", remark = "runs it" } } },
+      { found.about, found.examples })
     assert.same({ name = "top", flags = { "-T", "--top" }, type = "integer", default = 5, help = "rows",
       metavar = "TOP" }, found.options[1])
     assert.same({ name = "all", flags = { "--all" }, type = "switch" }, found.options[2])
@@ -79,6 +81,29 @@ describe("perfl describe -j", function()
     assert.equal("", rights("-e", "print(1)"))
     local found = json.decode(describe_script("-j", "-e", "event { 'cpu-clock', sample = print }").out)
     assert.equal(2, found.perf_event_paranoid)
+  end)
+
+  it("has the columns of tables, the values of profiles, and the text that says what is printed", function()
+    local script = [[
+      local opt = perfev.args { summary = "a", output = "Prints a line.", epilog = "More." }
+      require "perfev.tool".table_printer { { "pid", 6 }, { "wait", 9, title = "WAIT(ms)" } }
+      local p = perfev.profile { values = { { name = "time", unit = "nanoseconds" } } }
+      perfev.event { "nope:none | other:none", callchain = true, sample = p:sampler {} }]]
+    local found = json.decode(describe_script("-j", "-e", script).out)
+    assert.same({ { kind = "table", columns = { "PID", "WAIT(ms)" }, values = {} },
+      { kind = "profile", columns = { "stack" }, values = { "time" }, unit = "nanoseconds" } }, found.outputs)
+    assert.same({ "Prints a line.", "More." }, { found.output, found.epilog })
+    assert.matches("\noutput:\n  Prints a line.\n  table: PID, WAIT%(ms%)\n", describe_script("-e", script).out)
+    assert.matches("\n\nPrints a line.\n\nMore.\n\nperfl %-%-help", run({ run.perfl, "--help", "-e", script }).out)
+  end)
+
+  it("has the rights of events that this machine lacks, as their names say", function()
+    local function rights(name)
+      local found = json.decode(describe_script("-j", "-e", ("event { %q, sample = print }"):format(name)).out)
+      return #found.events[1].missing > 0 and found.rights[1] and found.rights[1].what or "none"
+    end
+    assert.same({ "a tracepoint's payload", "a uprobe", "a kprobe", "a uprobe", "none" }, { rights "nope:none",
+      rights "uretprobe:/none:f", rights "kprobe:none", rights "usdt:/none:a:b", rights "nope/none/" })
   end)
 
   it("has the options alone if the command line is not complete, and why", function()

@@ -426,6 +426,7 @@ local aliases = [[
 
 ---@class perfev.ArgsSpec: { [integer]: perfev.ArgsOption }
 ---@field summary? string
+---@field output? string
 ---@field epilog? string
 ---@field all_cpus? boolean
 

@@ -710,6 +710,15 @@ function M.needed_right(event)
   return { what = what, paranoid = level, capability = "CAP_PERFMON" }
 end
 
+--- The right that an event needs which this machine lacks; nil if its name does not say.
+-- @tparam string name  as declared, alternatives included
+function M.right_by_name(name)
+  local kind = name:match "^(%l+):"
+  local probe = kind == "usdt" and "uprobe" or kind and kind:match "^([ku])r?e?t?probe$"
+  if probe then return { what = ("a %sprobe"):format(probe:sub(1, 1)), capability = "CAP_SYS_ADMIN" } end
+  return name:find "^[%w_*?]+:[%a_*?]" and M.needed_right { is_tracepoint = true } or nil
+end
+
 --- How a perfl without root's rights gets them.
 M.more_rights = more_rights
 

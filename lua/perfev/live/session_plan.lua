@@ -93,7 +93,8 @@ function M.objects(session)
     sound = sound and (not missing or ev.decl.spec.optional == true)
     local object = event_object(ev, there and there[1], missing, condition, names,
       options.is_cpu_wide(session.opts) or false)
-    if code == core.errno.EACCES then object.needs = explain.needed_right { is_tracepoint = true } end -- tracefs
+    object.needs = missing and explain.right_by_name(ev.name)
+      or code == core.errno.EACCES and explain.needed_right { is_tracepoint = true } or nil -- tracefs
     plan.events[#plan.events + 1] = object
   end
   for _, c in ipairs(session.counters) do -- of tasks they count only the user side if the right is missing

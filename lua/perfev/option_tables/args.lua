@@ -2,8 +2,8 @@
 
 local M = {}
 
-M.args = { [1] = { "table", "a table that begins with the option's name" }, summary = "string", epilog = "string",
-           all_cpus = "boolean" }
+M.args = { [1] = { "table", "a table that begins with the option's name" }, summary = "string", output = "string",
+           epilog = "string", all_cpus = "boolean" }
 M.args_option = {
   [1] = { "string", "the option's name" },
   help = "string", type = "one of condition, duration, integer, number, size, string", default = "*",

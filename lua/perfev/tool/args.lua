@@ -188,12 +188,13 @@ end
 -- @tparam table spec  the argument of perfev.args
 -- @treturn table  list of { name, label, flags (nil: an argument), switch, kind, convert,
 --                 default, help, metavar, choices, required, many, least, most }, with
---                 .summary, .epilog and .all_cpus
+--                 .summary, .output, .epilog and .all_cpus
 function M.check(spec)
   local why
   spec, why = check.options(spec, option_tables.args)
   if not spec then complain("%s", why) end
-  local declared, seen = { summary = spec.summary, epilog = spec.epilog, all_cpus = spec.all_cpus }, {}
+  local declared, seen = { summary = spec.summary, output = spec.output, epilog = spec.epilog,
+    all_cpus = spec.all_cpus }, {}
   for _, written in ipairs(spec) do
     local option = check_option(written)
     for _, key in ipairs(option.flags or {}) do
@@ -353,6 +354,12 @@ function M.usage(declared)
   return table.move(rest, 1, #rest, #flags + 1, flags)
 end
 
+--- The text below the options in the help: what the script prints, and the epilog; or nil.
+function M.closing(declared)
+  if declared.output and declared.epilog then return declared.output .. "\n\n" .. declared.epilog end
+  return declared.output or declared.epilog
+end
+
 --- A new argparse parser, 80 columns wide, without options of its own.
 function M.new_parser(name)
   local found, argparse = pcall(require, "argparse")
@@ -366,7 +373,8 @@ local function parse_alone(declared)
   local words = rawget(_G, "arg")
   local parser = M.new_parser(words and words[0] or "script"):add_help(true)
   if declared.summary then parser:description(declared.summary) end
-  if declared.epilog then parser:epilog(declared.epilog) end
+  local closing = M.closing(declared)
+  if closing then parser:epilog(closing) end
   M.add(parser, declared)
   if words then return M.values(declared, parser:parse(words)) end
   local ok, found = parser:pparse({})
@@ -375,8 +383,8 @@ local function parse_alone(declared)
 end
 
 --- Declares a script's options and returns their values.
--- @tparam table spec `summary`, `epilog`, `all_cpus` (true: watch the machine if perfl's command line names no target),
---   and a list of declarations: [1] = "-x --name" or "argument"; `help type default metavar choices required args
+-- @tparam table spec `summary`, `output`, `epilog`, `all_cpus` (true: watch the machine if perfl's command line names
+--   no target), and a list of declarations: [1] = "-x --name" or "argument"; `help type default metavar choices required args
 --   many`. Types: string integer number duration (ns) size (bytes); an option without a type is a switch.
 -- @treturn table  values by long name, - as _
 return setmetatable(M, {

@@ -267,6 +267,9 @@ function M.output_format() return agg.default_form end
 --- Returns a value as JSON.
 function M.json(value) return json.encode(value) end
 
+--- The columns of each table_printer, for perfl describe.
+M._tables = {}
+
 --- Returns functions that print a table: rows in columns below a heading, or JSON objects.
 -- @tparam table columns  list of { key, width, format: "%s", title: the key in capitals }; a negative width aligns to
 --                        the left
@@ -274,6 +277,7 @@ function M.json(value) return json.encode(value) end
 -- @treturn function      f(): prints the heading, if the output is text
 function M.table_printer(columns)
   local is_json = M.output_format() == "json"
+  M._tables[#M._tables + 1] = columns
   local function print_line(cell_of)
     local cells = {}
     for i, column in ipairs(columns) do cells[i] = ("%" .. column[2] .. "s"):format(cell_of(column)) end

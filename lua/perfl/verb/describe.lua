@@ -3,6 +3,7 @@
 
 local aggregator = require("perfev.base.lazy_module") "perfev.aggregate.aggregator"
 local args = require "perfev.tool.args"
+local exported = require("perfev.base.lazy_module") "perfev.aggregate.exported"
 local escape = require "perfev.base.escape"
 local host = require "perfev.base.host_rights"
 local json = require "perfev.base.json"
@@ -54,9 +55,45 @@ local function option_object(option)
     many = option.many or option.most > 1 or nil }
 end
 
+-- The opening comment of a script: a sentence, and lines "perfl ...", each with a remark after two blanks or none.
+local function parse_header(text, name)
+  local about, examples = {}, {}
+  for line in (text or ""):gmatch "[^\n]+" do
+    local command, remark = line:match "^(perfl .-)%s%s+(.+)$"
+    command = command or line:match "^perfl .*$"
+    if command then
+      examples[#examples + 1] = { command = command, remark = remark }
+    else
+      about[#about + 1] = line
+    end
+  end
+  about = table.concat(about, " ")
+  if about:sub(1, #name + 2) == name .. ": " then about = about:sub(#name + 3) end
+  return about ~= "" and about or nil, examples
+end
+
 local function output_object(spec)
   return { kind = spec.kind, title = spec.title, unit = spec.unit, columns = spec.by,
     values = aggregator.value_names(spec) }
+end
+
+-- What the script prints, as far as it is declared: its tables, aggregators and profiles.
+local function outputs()
+  local list, tool = {}, package.loaded["perfev.tool"]
+  for _, columns in ipairs(tool and tool._tables or {}) do
+    local names = {}
+    for i, column in ipairs(columns) do names[i] = column.title or column[1]:upper() end
+    list[#list + 1] = { kind = "table", columns = names, values = {} }
+  end
+  for _, one in ipairs(aggregator.all()) do list[#list + 1] = output_object(one:spec()) end
+  for _, one in ipairs(exported.list()) do
+    if one.kind == "profile" then
+      local _, value = one.source:value()
+      list[#list + 1] = { kind = "profile", columns = { "stack" }, values = { value.name },
+        unit = value.unit ~= "count" and value.unit or nil }
+    end
+  end
+  return list
 end
 
 -- The rights that the attrs need, each once.
@@ -75,15 +112,18 @@ local function rights_of(events)
 end
 
 --- Returns the description as a table.
--- @tparam table run  `name`, `summary`, `declared`, `plan` (of session_plan.objects, or nil), `why` (no plan)
+-- @tparam table run  `name`, `header`, `declared`, `plan` (of session_plan.objects, or nil), `why` (no plan)
 function M.object(run)
-  local object = { script = run.name, summary = run.summary, options = {}, rights = {}, events = {}, outputs = {},
-    incomplete = run.why, perf_event_paranoid = host.number_of("/proc/sys/kernel/perf_event_paranoid") }
-  for i, option in ipairs(run.declared or {}) do object.options[i] = option_object(option) end
+  local about, examples = parse_header(run.header, run.name)
+  local declared = run.declared or {}
+  local object = { script = run.name, summary = declared.summary or run.header:match "^[^\n]*", about = about,
+    examples = examples, output = declared.output, epilog = declared.epilog,
+    options = {}, rights = {}, events = {}, outputs = {}, incomplete = run.why, perf_event_paranoid = host.number_of("/proc/sys/kernel/perf_event_paranoid") }
+  for i, option in ipairs(declared) do object.options[i] = option_object(option) end
   if not run.plan then return object end
   object.target, object.events = run.plan.target, run.plan.events
   object.rights = rights_of(object.events)
-  for i, one in ipairs(aggregator.all()) do object.outputs[i] = output_object(one:spec()) end
+  object.outputs = outputs()
   return object
 end
 
@@ -142,7 +182,8 @@ function M.lines(object)
   for _, event in ipairs(object.events) do add_event(lines, event) end
   add(lines, "rights:%s", #object.rights == 0 and " none" or "")
   for _, right in ipairs(object.rights) do add(lines, "  %s", right_text(right)) end
-  add(lines, "output:%s", #object.outputs == 0 and " text of its own" or "")
+  add(lines, "output:%s", #object.outputs == 0 and not object.output and " text of its own" or "")
+  for line in (object.output or ""):gmatch "[^\n]+" do add(lines, "  %s", escape(line)) end
   for _, output in ipairs(object.outputs) do
     add(lines, "  %s%s%s: %s", output.kind, output.title and (' "%s"'):format(escape(output.title)) or "",
       output.unit and " in " .. escape(output.unit) or "",
