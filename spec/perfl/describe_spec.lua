@@ -106,6 +106,13 @@ describe("perfl describe -j", function()
       rights "uretprobe:/none:f", rights "kprobe:none", rights "usdt:/none:a:b", rights "nope/none/" })
   end)
 
+  it("marks rights that only optional events need", function()
+    local r = describe_script("-j", "-e", "event { 'nope:none', sample = print, optional = true }")
+    assert.same({ 0, true }, { r.code, json.decode(r.out).rights[1].optional })
+    r = describe_script("-e", "for i = 1, 2 do event { 'nope:none', sample = print, optional = i == 1 or nil } end")
+    assert.matches("\nrights:\n  a tracepoint's payload: kernel.perf_event_paranoid %-1 or CAP_PERFMON\n", r.out)
+  end)
+
   it("has the options alone if the command line is not complete, and why", function()
     local r = describe_script("-j", path())
     local found = json.decode(r.out)

@@ -84,7 +84,7 @@ local function plan_of(session, ev)
 end
 
 --- Returns the same as a table: `target`, `events` with `opens`, whose members have `needs` (explain_refusal.lua's
--- needed_right), and counters as { counter = }; and true if all required ones exist.
+-- needed_right), and `optional`, and counters as { counter = }; and true if all required ones exist.
 function M.objects(session)
   local plan, sound = { target = target_text(session.opts), events = {} }, true
   for _, ev in ipairs(session.events) do
@@ -93,6 +93,7 @@ function M.objects(session)
     sound = sound and (not missing or ev.decl.spec.optional == true)
     local object = event_object(ev, there and there[1], missing, condition, names,
       options.is_cpu_wide(session.opts) or false)
+    object.optional = ev.decl.spec.optional or nil
     object.needs = missing and explain.right_by_name(ev.name)
       or code == core.errno.EACCES and explain.needed_right { is_tracepoint = true } or nil -- tracefs
     plan.events[#plan.events + 1] = object

@@ -23,11 +23,11 @@ status: 0, or 1 if an event is not available here.]],
 
 --- Splits the words after `describe`.
 -- @treturn[1] {string,...}  the words of the script
--- @treturn[1] boolean       whether to print JSON
+-- @treturn[1] string        "json" or "text"
 -- @treturn[2] nil
 -- @treturn[2] string        the help text
 function M.split(words)
-  local own, is_json = {}, false
+  local own, how = {}, "text"
   for i, word in ipairs(words) do
     if word == "--" then
       table.move(words, i, #words, #own + 1, own)
@@ -37,12 +37,12 @@ function M.split(words)
       args.add(parser, declaration)
       return nil, parser:usage("Usage: perfl describe [-j] SCRIPT [script args]"):get_help() .. "\n"
     elseif word == "-j" or word == "--json" then
-      is_json = true
+      how = "json"
     else
       own[#own + 1] = word
     end
   end
-  return own, is_json
+  return own, how
 end
 
 -- ---- what there is ----
@@ -96,14 +96,17 @@ local function outputs()
   return list
 end
 
--- The rights that the attrs need, each once.
+-- The rights that the attrs need, each once; `optional`: only optional events need it.
 local function rights_of(events)
-  local list, seen = {}, {}
+  local list, by_name = {}, {}
   for _, event in ipairs(events) do
     for _, opened in ipairs(event.opens or { event }) do
       local right = opened.needs
-      if right and not seen[right.what] then
-        seen[right.what], list[#list + 1] = true, right
+      if right and not by_name[right.what] then
+        by_name[right.what], list[#list + 1] = right, right
+        right.optional = event.optional
+      elseif right and not event.optional then
+        by_name[right.what].optional = nil
       end
       opened.needs = nil
     end
@@ -118,7 +121,8 @@ function M.object(run)
   local declared = run.declared or {}
   local object = { script = run.name, summary = declared.summary or run.header:match "^[^\n]*", about = about,
     examples = examples, output = declared.output, epilog = declared.epilog,
-    options = {}, rights = {}, events = {}, outputs = {}, incomplete = run.why, perf_event_paranoid = host.number_of("/proc/sys/kernel/perf_event_paranoid") }
+    options = {}, rights = {}, events = {}, outputs = {}, incomplete = run.why,
+    perf_event_paranoid = host.number_of("/proc/sys/kernel/perf_event_paranoid") }
   for i, option in ipairs(declared) do object.options[i] = option_object(option) end
   if not run.plan then return object end
   object.target, object.events = run.plan.target, run.plan.events
@@ -153,7 +157,7 @@ end
 
 local function right_text(right)
   local level = right.paranoid and ("kernel.perf_event_paranoid %d or "):format(right.paranoid) or ""
-  return ("%s: %s%s"):format(right.what, level, right.capability)
+  return ("%s: %s%s%s"):format(right.what, level, right.capability, right.optional and " (optional)" or "")
 end
 
 local function add_event(lines, event)
@@ -194,9 +198,9 @@ function M.lines(object)
 end
 
 --- Prints the description.
-function M.print(run, is_json)
+function M.print(run, how)
   local object = M.object(run)
-  if is_json then
+  if how == "json" then
     io.write(json.encode(object), "\n")
   else
     io.write(table.concat(M.lines(object), "\n"), "\n")
