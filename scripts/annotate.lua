@@ -13,6 +13,9 @@ local opt = perfev.args {
   { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "samples a second; 0: every event" },
   { "-f --format", choices = { "text", "html" }, default = "text", metavar = "FORMAT", help = "text or html" },
   { "--asm", help = "print instructions only, by address, each with its line" },
+  output = [[
+Prints the shares of the function's source lines, each followed by the lines and
+its instructions, with their shares. --asm prints the instructions alone.]],
   epilog = [[
 A sample counts for the instruction at its own address, not for the callers. The
 shares are of the sum of the periods, as in perf annotate.]],

@@ -8,6 +8,10 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "print a line for each disk request, with its latency",
   { "-Q --queued", help = "add the time in the queue of the system" },
+  output = [[
+Prints a line for each request: TIME(s) since the first, the COMM and TID of the
+task, DISK, T (R, W, F, D; A read ahead, S sync, M metadata), the first SECTOR,
+BYTES, with -Q the time in the QUEUE, and LAT(ms), the time in the device.]],
   epilog = [[
 Delayed writes of a file system are requests of a kernel thread. Before Linux
 6.5, COMM and TID are of the task that hands the request to the driver.]],

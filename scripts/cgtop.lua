@@ -12,6 +12,9 @@ local opt = perfev.args {
   { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "print a table this often" },
   { "-T --top", type = "integer", metavar = "N", help = "print only the first N" },
   { "--path", help = "print each cgroup with its path" },
+  output = [[
+Prints a table for each interval: %CPU, or events PER SEC; KIND (container,
+service, session, ...); NAME, and its owner.]],
   epilog = [[
 Each table has the samples since the last one. %CPU is of one CPU. The owner is
 the pod of a container, or the user of a session or unit. A recording needs the

@@ -4,7 +4,12 @@
 
 local perfev = require "perfev"
 
-perfev.args { summary = "log context switches" }
+perfev.args {
+  summary = "log context switches",
+  output = [[
+Prints a line for each switch: TIME(s) since the first, CPU, SWITCH (in, out, or
+preempted), COMM and TID of the task; with -a also the other task.]],
+}
 
 local first
 local seen = { ["in"] = 0, out = 0, preempted = 0 }

@@ -20,6 +20,9 @@ local opt = perfev.args {
   { "-e --event", metavar = "EVENT", help = "compare the samples of this event of the recordings" },
   { "--unit", metavar = "WORD", help = "the unit of folded stacks (default: samples); ns and bytes are scaled" },
   tool.options.title,
+  output = [[
+-f top prints a line for each function: the share before and after, and the
+difference; -f tree the same with the callers.]],
   epilog = [[
 Functions with the same name in files of the same name are one, at any address.
 Shares are compared, so the profiles may differ in length. -C, -p, -t and --comm

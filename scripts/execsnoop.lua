@@ -8,6 +8,9 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "print programs as they start",
   { "-x --ends", help = "also print their ends, with the time since exec" },
+  output = [[
+Prints a line for each start of a program: TIME(s) since the first, PID, PPID,
+COMM, FILE and ARGUMENTS. With --ends also one for each end.]],
   epilog = [[
 FILE is the executed file; it requires the right to read tracepoints. ARGS are
 read from the new program's stack if the kernel could copy it, else from

@@ -18,6 +18,9 @@ local opt = perfev.args {
   { "--record", metavar = "FILE", help = "write the records to FILE, for perf and -i; at further triggers to FILE.1, "
     .. "FILE.2, and so on" },
   { "--no-names", help = "do not keep the names of sampled functions in FILE" },
+  output = [[
+Prints a line for each record: task, TID, [CPU], time in seconds, event and its
+text; with -g the stack below it. A line -- names each trigger.]],
   epilog = [[
 -m SIZE sets how much each CPU keeps; older records are overwritten, and perfl
 reads none before the trigger. SIGUSR1 is a trigger too. Without --trigger the

@@ -9,6 +9,9 @@ local opt = perfev.args {
   summary = "show how long a function takes, from its call to its return",
   { "function", metavar = "FUNCTION", help = "FILE:SYMBOL of a program or a library, or the kernel's SYMBOL" },
   tool.options.per, tool.options.least, tool.options.interval, tool.options.unit, tool.options.latency_format,
+  output = [[
+Prints a histogram for the function, or for each KEY, then the average, the
+total and the count.]],
   epilog = [[
 The time includes waiting. If the function calls itself, only the innermost call
 counts.]],

@@ -9,6 +9,9 @@ local opt = perfev.args {
   summary = "show how long interrupt handlers take, by name",
   { "--per", metavar = "KEY", help = "print a row for each handler and KEY: cpu" },
   tool.options.least, tool.options.interval, tool.options.latency_format,
+  output = [[
+Prints a line for each HANDLER, the number and name of its interrupt: its COUNT,
+and the total, average, median, 99th percentile and maximum in microseconds.]],
   epilog = [[
 A handler is named by its driver, as in /proc/interrupts. Timers and other
 vectors of the CPU itself have no handler. "perfl -a latency irq" draws the

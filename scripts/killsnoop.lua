@@ -9,8 +9,12 @@ local opt = perfev.args {
   summary = "print a line for each signal sent by kill(2)",
   { "-s --signal", type = "integer", metavar = "N", help = "print only this signal" },
   { "-x --failed", help = "print only calls that failed" },
-  epilog = "TPID is the argument of kill(2): below -1 a process group, -1 all processes.\n"
-    .. "RESULT is - if the sender dies of its own signal.",
+  output = [[
+Prints a line for each call: TIME(s) since the first, PID and COMM of the
+sender, SIG, TPID and RESULT.]],
+  epilog = [[
+TPID is the argument of kill(2): below -1 a process group, -1 all processes.
+RESULT is - if the sender dies of its own signal.]],
 }
 
 local sent, first = {}, nil -- by thread: its call that has not returned

@@ -8,6 +8,9 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "show how long tasks wait for locks of the kernel, by kind and caller",
   { "-T --top", type = "integer", metavar = "N", help = "print only the N with the most time" },
+  output = [[
+Prints a line for each LOCK, its kind and the caller: its COUNT, and the total,
+average, median, 99th percentile and maximum in microseconds.]],
   epilog = "The caller is the first function that is not part of a lock. :R: readers; :W: writers.",
 }
 

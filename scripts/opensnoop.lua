@@ -8,6 +8,9 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "print a line for each file that is opened",
   { "-x --failed", help = "print only calls that failed" },
+  output = [[
+Prints a line for each call: TIME(s) since the first, PID, COMM, RESULT and
+PATH.]],
   epilog = [[
 RESULT is the file descriptor or the error. The heading says where paths come
 from: the tracepoints (Linux 6.19), else kprobes, else uprobes on libc, which

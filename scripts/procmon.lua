@@ -39,6 +39,9 @@ local opt = perfev.args {
   summary = "print the kernel's side-band records",
   { "kinds", args = "*", metavar = "KIND", choices = kinds,
     help = table.concat(kinds, ", ") .. " (default: all but switch)" },
+  output = [[
+Prints a line for each record: TIME(s) since the first, CPU, TID and COMM of the
+task, the type of the RECORD, and WHAT it says.]],
 }
 
 local wanted = {}

@@ -14,10 +14,13 @@ local opt = perfev.args {
   epilog = [[
 timehist prints a line when a task leaves a CPU. WAIT is the time before its
 turn, DELAY the part of it after the wakeup, RUN the turn.
+
 latency prints the time on the CPU, the number of turns, and the delay before
 them: from a wakeup or preemption until the task runs. FROM and TO: the longest.
+
 map prints a line for each switch: the task of each CPU, * where it is new. The
 idle task is ".", and a task that is not chosen is "-".
+
 The script watches the machine. With -p, -t, --uid, --comm or a command it shows
 only those tasks and their children. It reads recordings of perf sched record.]],
 }

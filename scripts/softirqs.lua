@@ -9,6 +9,9 @@ local opt = perfev.args {
   summary = "show how long soft interrupts take, by kind",
   { "--per", metavar = "KEY", help = "print a row for each kind and KEY: cpu" },
   tool.options.least, tool.options.interval, tool.options.latency_format,
+  output = [[
+Prints a line for each SOFTIRQ: its COUNT, and the total, average, median, 99th
+percentile and maximum in microseconds.]],
   epilog = [[
 Times include interrupts that came in between. "perfl -a latency softirq" draws
 them as a histogram.]],

@@ -27,6 +27,10 @@ local opt = perfev.args {
   { "-M --metric", metavar = "LIST", many = true, help = "print these metrics or groups of --metrics" },
   { "--topdown", help = "print where the CPU's slots go, as Intel's topdown events count them" },
   { "--metric-only", help = "print metrics, and no counts" },
+  output = [[
+Prints the columns of perf stat: the value, its unit, the event and, after #, a
+value that follows from several events. <not supported>: this machine does not
+count the event.]],
 }
 
 tool.print_stat("stat", opt)

@@ -8,6 +8,9 @@ local tool = require "perfev.tool"
 local opt = perfev.args {
   summary = "print a line for each file whose status is read: stat(2), statx(2), statfs(2)",
   { "-x --failed", help = "print only calls that failed" },
+  output = [[
+Prints a line for each call: TIME(s) since the first, PID, COMM, RESULT and
+PATH.]],
   epilog = [[
 The heading says where paths come from: the tracepoints (Linux 6.19), else
 kprobes, else uprobes on libc, which miss programs without it. Such a path is an

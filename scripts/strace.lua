@@ -13,6 +13,10 @@ local opt = perfev.args {
   { "-c --summary-only", help = "print only a table: time, number and errors of each call" },
   { "-y --decode-fds", help = "print the files of descriptors" },
   { "-Z --failed-only", help = "print only calls that failed" },
+  output = [[
+Prints a line for each call, as strace(1) does: name(arguments) = result. With
+several tasks it begins with the task. -c prints a table at the end: calls,
+errors and time by call.]],
   epilog = [[
 The tasks are not stopped. Children are followed. Classes of calls: %desc,
 %file, %ipc, %memory, %network, %process, %signal. Arguments are those of the

@@ -11,6 +11,9 @@ local opt = perfev.args {
   { "-P --per-process", help = "print a row for each process instead of each call" },
   { "-c --per-call", help = "with --per-process: print a row for each call of each process" },
   { "-T --top", type = "integer", metavar = "N", help = "print only the N most frequent" },
+  output = [[
+Prints a line for each CALL with its COUNT, the most frequent first; with
+--per-process a line for each process, with PID and COMM.]],
 }
 
 local is_json = tool.output_format() == "json"

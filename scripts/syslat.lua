@@ -11,6 +11,9 @@ local opt = perfev.args {
   { "--failed", help = "count only calls that return an error" },
   { "-T --top", type = "integer", metavar = "N", help = "print only the N with the most time" },
   tool.options.per, tool.options.least, tool.options.interval, tool.options.latency_format,
+  output = [[
+Prints a line for each CALL: its COUNT, and the total, average, median, 99th
+percentile and maximum in microseconds.]],
   epilog = [[
 Times are in microseconds and include waiting. Calls that do not return before
 the end, such as exit_group, do not count.]],

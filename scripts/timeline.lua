@@ -10,6 +10,7 @@ local opt = perfev.args {
   { "--mark", metavar = "EVENT", help = "add a point for each of these events, as in sched:sched_waking" },
   { "--irq", help = "add interrupts and softirqs; requires -a" },
   tool.options.title,
+  output = "Writes JSON in the trace event format, with a track for each CPU.",
   epilog = [[
 A recording requires switch records (perf record --switch-events) or the event
 sched:sched_switch (perf sched record).]],

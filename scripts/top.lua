@@ -11,6 +11,9 @@ local opt = perfev.args {
   { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "samples a second; 0: every event" },
   { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "update the picture this often" },
   { "--idle", help = "include idle CPUs" },
+  output = [[
+Shows a table for each interval, the busiest first: the share of the samples and
+the function, thread, process or cgroup.]],
   epilog = [[
 Each picture has the samples since the last one. On a terminal, ? lists the keys:
 sort, filter, threads, processes, cgroups, callers, flame graph, freeze, save.

@@ -9,8 +9,8 @@ local opt = perfev.args {
   { "events", args = "+", metavar = "EVENT", help = "system:name, as in sched:sched_switch" },
   { "--filter", type = "string", metavar = "CONDITION",
     help = "a condition on the fields, as in 'prev_pid > 0' (a filter in the kernel)" },
+  output = "Prints a line for each record: task-tid [cpu] flags time: event: text",
   epilog = [[
-Columns: task-tid [cpu] flags time: event: text
 Flags, a dot if unset: d interrupts off, b softirqs off, D both; n p N (l L B b)
 a reschedule is pending; h hard, s soft interrupt, H both, z NMI; the depth of
 disabled preemption; the depth of disabled migration.]],

@@ -13,6 +13,9 @@ local opt = perfev.args {
   { "args", args = "*", metavar = "ARG",
     help = "variables by name, as in n 'req->len'; or NAME:TYPE in the order of the arguments, as in n:int s:string; "
       .. "return probes: $retval" },
+  output = [[
+Prints a line for each call: time in seconds, COMM, TID, and the arguments as
+name=value.]],
   epilog = [[
 Types: int, long, short, char and their unsigned forms, u8 to u64, s8 to s64, ptr
 and x8 to x64 (hexadecimal), string. FILE is a path, a library ("libc") or a

@@ -9,6 +9,9 @@ local opt = perfev.args {
   summary = "show how long threads wait for locks of user space, by lock and caller",
   { "-T --top", type = "integer", metavar = "N", help = "print only the N with the most time" },
   { "--call-graph", default = "dwarf", metavar = "HOW", help = "how to take stacks: dwarf[,BYTES], fp or defer" },
+  output = [[
+Prints a line for each LOCK: its COUNT, and the total, average, median, 99th
+percentile and maximum in microseconds.]],
   epilog = [[
 A wait is a futex(2) call that waits: mutexes, condition variables, semaphores,
 barriers, joins. LOCK is the process name, the address of the futex, and the

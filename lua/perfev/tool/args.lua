@@ -383,9 +383,9 @@ local function parse_alone(declared)
 end
 
 --- Declares a script's options and returns their values.
--- @tparam table spec `summary`, `output`, `epilog`, `all_cpus` (true: watch the machine if perfl's command line names
---   no target), and a list of declarations: [1] = "-x --name" or "argument"; `help type default metavar choices required args
---   many`. Types: string integer number duration (ns) size (bytes); an option without a type is a switch.
+-- @tparam table spec `summary`, `output`, `epilog`, `all_cpus` (true: watch the machine if perfl's command line
+--   names no target), and a list of declarations: [1] = "-x --name" or "argument"; `help type default metavar choices
+--   required args many`. Types: string integer number duration (ns) size (bytes); an option without a type is a switch.
 -- @treturn table  values by long name, - as _
 return setmetatable(M, {
   __call = function(_, spec)
