@@ -27,7 +27,7 @@ CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck cla
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace \
 	valgrind libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev tmux fish zsh \
 	prometheus curl clustershell chromium nats-server openssh-client openssl \
-	protobuf-compiler
+	protobuf-compiler groff-base
 
 # Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
@@ -131,7 +131,10 @@ CHECKOUT_UID := $(filter-out 0,$(shell stat -c %u .))
 OWNER := $(if $(filter 0,$(shell id -u)),$(filter $(SUDO_UID),$(CHECKOUT_UID)))
 endif
 TYPES = $(addprefix $(BUILD)/types/,perfev.lua $(TYPED_MODULES:%=perfev/%.lua))
-PRODUCTS = $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl $(TYPES)
+# A manual page for each script and each verb.
+VERBS := $(shell grep -oE '[a-z]+ = "perfl\.' lua/perfl/main.lua | cut -d' ' -f1)
+PAGES = $(SCRIPTS:scripts/%.lua=$(BUILD)/man/perfl-%.1) $(VERBS:%=$(BUILD)/man/perfl-%.1)
+PRODUCTS = $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl $(TYPES) $(PAGES)
 all: $(if $(OWNER),as-owner,$(PRODUCTS)) ## build everything (the default)
 
 as-owner:
@@ -411,7 +414,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	$(foreach f,$(HEADERS),644:$(f):$(f:src/%=$(INCDIR)/perfev/%)) \
 	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
 	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
-	644:doc/perfl.1:$(MANDIR)/man1/perfl.1 \
+	$(foreach f,doc/perfl.1 $(PAGES),644:$(f):$(MANDIR)/man1/$(notdir $(f))) \
 	$(foreach f,$(filter-out doc/perfl.1 doc/api doc/fleet,$(wildcard *.md LICENSE doc/* \
 		doc/api/* doc/fleet/*)), \
 		644:$(f):$(DOCDIR)/perfev/$(f))
@@ -522,9 +525,27 @@ $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
 
 # The folders are prerequisites so that a removed file disappears from perfl.
 $(BUILD)/embed.c: src/gen/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES))) \
-		$(SCRIPTS) scripts
+		$(SCRIPTS) scripts $(BUILD)/topics.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
-	$(Q)$(LUA) $< $(LUA_FILES) $(ASSETS) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
+	$(Q)$(LUA) $< $(LUA_FILES) $(ASSETS) $(SCRIPTS) module:argparse \
+		perfl/help/topics=$(BUILD)/topics.lua > $@.new && mv $@.new $@
+
+# What perfl help prints about topics and records.
+$(BUILD)/topics.lua: src/gen/topics.lua lua/perfl/help/plain.lua $(wildcard doc/*.md doc/api/*.md)
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)$(LUA) $< $(filter %.md,$^) > $@.new && mv $@.new $@
+
+# The declarations of a script are in its text, in perfev.tool and in perfl. A perfl for another
+# machine cannot print its pages: then one for this machine is built, or NATIVE_PERFL= names it.
+NATIVE_PERFL = $(BUILD)/native-perfl
+NATIVE = env -u PKG_CONFIG_SYSROOT_DIR -u PKG_CONFIG_LIBDIR $(MAKE) --no-print-directory \
+	BUILD=$(BUILD)/native CC=gcc AR=ar PKG_CONFIG=pkg-config CFLAGS=-O1 LDFLAGS=
+$(BUILD)/native-perfl: | $(BUILD)/perfl
+	@if $(BUILD)/perfl --version > /dev/null 2>&1; then ln -sf perfl $@; else \
+		$(NATIVE) $(BUILD)/native/perfl && ln -sf native/perfl $@; fi
+$(PAGES): $(BUILD)/man/perfl-%.1: $(SCRIPTS) $(LUA_FILES) | $(NATIVE_PERFL)
+	@mkdir -p $(@D)
+	$(Q)$(NATIVE_PERFL) help --man $* > $@.new && mv $@.new $@
 
 # The interface for editors.
 $(BUILD)/types/perfev.lua: src/gen/types.lua $(wildcard doc/api/*.md) doc/testing.md \

@@ -808,6 +808,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl list [-v] [-j] [PATTERN...]
        perfl record [options] [command args...]
        perfl collect [options] --to DIR|pprof:URL|otlp:URL
+       perfl help [NAME]
        perfl cleanup
        perfl completion bash|zsh|fish]]
 

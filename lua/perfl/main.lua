@@ -40,7 +40,7 @@ local verbs = {
   agent = "perfl.fleet.agent", archive = "perfl.verb.archive", collect = "perfl.fleet.collect",
   completion = "perfl.completion",
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", describe = "perfl.verb.describe",
-  doctor = "perfl.verb.doctor", gather = "perfl.fleet.gather",
+  doctor = "perfl.verb.doctor", gather = "perfl.fleet.gather", help = "perfl.help",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
   merge = "perfl.verb.merge", redact = "perfl.verb.redact",
@@ -62,7 +62,7 @@ or -i FILE (a recording)]]
 --   session           the default session, from before its start
 --   status            the exit status of leave()
 --   argv, sandboxed   the words of the command line; the options of --sandbox, and then `env`: the script's globals
---   describes         perfl describe: "text" or "json", and `output`, where to
+--   describes         perfl describe: "text" or "json"; perfl help: "page" or "man"; and `output`, where to
 local run
 
 -- Ends the run from any depth: raises an error through the script's frames.
@@ -111,8 +111,10 @@ end
 -- The output that the script of perfl describe had no access to.
 local function restore_output()
   io.output(run.output)
-  io.stdout = run.output -- luacheck: ignore 122
+  io.stdout, io.stderr = run.output, run.errors -- luacheck: ignore 122
 end
+
+local function is_page() return run.describes == "page" or run.describes == "man" end
 
 -- Prints the description of the script and ends the run. `why`: the command line does not say which events it opens.
 -- `s`: a session of the script's own, which it starts before the default session.
@@ -120,9 +122,10 @@ local function leave_described(why, s)
   local plan, sound
   if not why then plan, sound = require("perfev.live.session_plan").objects(s or session.default()) end
   restore_output()
-  require("perfl.verb.describe").print({ name = run.name, declared = run.declared, plan = plan, why = why,
-    header = header_of(run.text) }, run.describes == "json")
-  leave((sound or why) and 0 or FAILED)
+  local printer = require(verbs[is_page() and "help" or "describe"])
+  printer.print({ name = run.name, declared = run.declared, plan = plan, why = why,
+    header = header_of(run.text) }, run.describes)
+  leave((sound or why or is_page()) and 0 or FAILED)
 end
 
 -- Applies the options that take effect before the session starts.
@@ -627,6 +630,17 @@ local function usage_error(text)
   return USAGE
 end
 
+-- The script of perfl describe prints nothing, and does not end the run. A page has no messages.
+local function discard_output()
+  run.errors = io.stderr
+  -- luacheck: push ignore 122
+  io.stdout = assert(io.open("/dev/null", "w"))
+  if is_page() then io.stderr = io.stdout end
+  os.exit = function() leave_described "the script ends before its session" end
+  -- luacheck: pop
+  io.output(io.stdout)
+end
+
 -- Loads and runs the script; that of perfl describe without its output -> as for M.main
 local function run_script(words)
   prepare(words)
@@ -644,12 +658,9 @@ local function run_script(words)
     return status or FAILED
   end
   if run.path and run.path ~= "-" and not run.sandboxed then load_source.add_directory_of(run.path) end
-  if run.describes then
-    io.stdout = assert(io.open("/dev/null", "w")) -- luacheck: ignore 122
-    io.output(io.stdout)
-  end
+  if run.describes then discard_output() end
   local _, why_failed = xpcall(execute, message.traceback, script)
-  if run.describes then restore_output() end
+  if run.errors then restore_output() end
   if run.status then why_failed = nil end
   if not (why_failed or run.describes) then write_selected() end
   local unwritten = finish_frames()
@@ -666,17 +677,20 @@ local function scan(argv, possible_verbs)
 end
 
 -- Runs a script up to its session.
-local function run_describe(words)
-  local own, is_json = require("perfl.verb.describe").split(words)
-  if not own then
-    io.write(is_json)
-    return 0
+local function run_describe(words, how)
+  local own = words
+  if how ~= "page" and how ~= "man" then
+    own, how = require("perfl.verb.describe").split(words)
+    if not own then
+      io.write(how)
+      return 0
+    end
   end
   local argv, sandboxed
   words, argv, sandboxed = scan(own)
   if not words then return usage_error(argv) end
   run = { words = words, argv = argv, sandboxed = sandboxed }
-  run.describes, run.output = is_json and "json" or "text", io.output()
+  run.describes, run.output = how, io.output()
   if not words.script and not words.chunks then return usage_error "describe: no script given" end
   if every_verb[words.script] and not find_script.exists(words.script) then
     return usage_error(("describe: '%s' is a part of perfl, not a script"):format(words.script))
@@ -690,7 +704,9 @@ local function run_verb(verb, words)
   load_source.prepare()
   output.prepare()
   run = { words = {} }
-  run.status = require(verbs[verb]).main(words, verb, every_verb)
+  local own, how
+  run.status, own, how = require(verbs[verb]).main(words, verb, every_verb)
+  if own then return run_describe(own, how) end
   return outcome()
 end
 

@@ -60,6 +60,17 @@ describe("perfl completion -- WORD...", function()
     end
   end)
 
+  it("offers every script and every verb, and what perfl help knows", function()
+    local set = candidates ""
+    for name in run.capture "ls scripts":gmatch "(%w+)%.lua" do assert.truthy(set[name], name) end
+    for name in run.capture "grep -oE '[a-z]+ = .perfl[.]' lua/perfl/main.lua":gmatch "(%w+) = " do
+      assert.truthy(set[name], name)
+      assert.truthy(candidates("help", name)[name], name)
+    end
+    assert.equal("events\tnames of events", candidates("help", "ev").events)
+    assert.truthy(candidates("help", "runql").runqlat and candidates("help", "mmap").mmap2)
+  end)
+
   it("names a shell that it does not know", function()
     local result = run { perfl, "completion", "tcsh" }
     assert.equal(2, result.code)

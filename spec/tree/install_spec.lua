@@ -45,7 +45,7 @@ describe("make install", function()
       "usr/lib/libperfev.a", "usr/lib/pkgconfig/perfev.pc", "usr/include/perfev/base/err.h",
       "usr/share/doc/perfev/README.md", "usr/share/doc/perfev/doc/api/README.md",
       "usr/share/doc/perfev/doc/example.c",
-      "usr/share/man/man1/perfl.1",
+      "usr/share/man/man1/perfl.1", "usr/share/man/man1/perfl-runqlat.1", "usr/share/man/man1/perfl-record.1",
     } do
       assert.matches("%f[^\n\0]" .. path:gsub("%p", "%%%0") .. "\n", list)
     end

@@ -27,7 +27,7 @@ describe("a build", function()
     local cc, werror = flags:match "^%S+", flags:find("-Werror", 1, true) and "WERROR=1" or ""
     must(("cd %s && umask 077 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 make -j2 CC='%s' %s > log 2>&1 || { cat log; exit 1; }")
       :format(copy, cc, werror))
-    for path in must(("cd %s/build && find perfev -name '*.so'"):format(copy)):gmatch "%S+" do
+    for path in must(("cd %s/build && find perfev man -name '*.so' -o -name '*.1'"):format(copy)):gmatch "%S+" do
       table.insert(products, path)
     end
     assert(#products > 5)

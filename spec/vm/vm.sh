@@ -73,7 +73,7 @@ built() {
 	exec 8> "$vm/lock" && flock 8 # two guests may be of one architecture
 	PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$pkg make BUILD="$vm/$1" \
 		LDFLAGS="-L$root/usr/lib/gcc/$gnu/$gcc" CC="$gnu-gcc --sysroot=$root" \
-		AR="$gnu-ar" LEAVE_OUT="http http_client nats" all static > "$vm/$1.log" 2>&1 ||
+		AR="$gnu-ar" NATIVE_PERFL="$build/perfl" LEAVE_OUT="http http_client nats" all static > "$vm/$1.log" 2>&1 ||
 		{ tail -n 20 "$vm/$1.log" >&2; return 1; }
 	echo "$vm/$1"
 }

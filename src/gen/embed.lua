@@ -5,6 +5,7 @@
 -- up as require() would, so that perfl runs where argparse is not installed. A script,
 -- scripts/NAME.lua, is embedded as scripts/NAME: `perfl NAME` runs that text. Any other
 -- file below lua/ is embedded as a module that returns its text (lua/perfev/base/asset.lua).
+-- `NAME=PATH` embeds the file PATH, which the build wrote, as the module NAME.
 -- Modules are embedded as they are and compiled: parsing them was four fifths of a short run's
 -- time, but bytecode fits only the release of Lua that made it, and perfl's may be newer. The
 -- names of locals are left out, a third of the time to load it: only messages about our own
@@ -16,6 +17,8 @@ local function fail(...)
 end
 
 local function locate(word)
+  local given, written = word:match("^([^=]+)=(.+%.lua)$")
+  if given then return given, written, written end
   local module = word:match("^module:(.+)$")
   if not module then
     local script = word:match("^(scripts/.+)%.lua$")

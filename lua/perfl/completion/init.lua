@@ -2,17 +2,16 @@
 --
 -- `perfl completion bash` prints the shell's part. It calls `perfl completion -- WORD...` with the words up to the
 -- cursor, and this file answers with a line for each candidate, WORD<tab>description, from the tables of options, the
--- declarations of the built-in scripts and the events of this machine. A line that is a tab and a word names what the
--- shell completes itself: files, directories or commands.
+-- declarations of the built-in scripts and verbs, and the events of this machine. A line that is a tab and a word names
+-- what the shell completes itself: files, directories or commands.
 
-local args = require "perfev.tool.args"
 local asset = require "perfev.base.asset"
 local command_line = require "perfl.command_line"
+local declared_by = require "perfl.help.declared"
 local escape = require "perfev.base.escape"
 local find_script = require "perfl.find_script"
+local help = require "perfl.help"
 local list_events = require("perfev.base.lazy_module") "perfev.event.list"
-local load_source = require "perfl.load_source"
-local native = require "perfl.core"
 local verbs = require "perfl.verb"
 
 local module_file = select(2, ...)
@@ -22,20 +21,6 @@ local FILES, COMMANDS = "\tfiles", "\tcommands"
 local shells = { bash = "perfl.bash", zsh = "_perfl", fish = "perfl.fish" }
 
 -- ---- what a script or a verb takes ----
-
--- Returns the declaration of a built-in script; it runs up to its declaration.
-local function declaration_of(name)
-  local text = native.script(name)
-  local script = text and load_source.compile(text, "=" .. name)
-  if not script then return nil end
-  local declared
-  args.parse = function(found)
-    declared = found
-    error "declared"
-  end
-  pcall(script)
-  return declared
-end
 
 local function first_sentence(text) return (text or ""):match "^[^;(]*":gsub("%s+$", "") end
 
@@ -58,36 +43,6 @@ local function script_options(declared)
     if option.flags then
       list[#list + 1] = { flags = option.flags, help = option.help, choices = option.choices,
         metavar = not option.switch and option.metavar or nil }
-    end
-  end
-  return list
-end
-
--- The options of a verb, from its help: "   -o NEW,   the new recording" or two flags in two lines.
-local function verb_options(module, verb)
-  local write, texts = io.write, {}
-  io.write = function(...) -- luacheck: ignore 122
-    texts[#texts + 1] = table.concat { ... }
-    return io.output()
-  end
-  pcall(module.main or module.parse, { "--help" }, verb)
-  io.write = write -- luacheck: ignore 122
-  local list, last = {}, nil
-  for line in table.concat(texts):gmatch "[^\n]+" do
-    local words, help = line:match "^%s+(%-%-?%w.-)%s%s+(.*)$"
-    words = words or line:match "^%s+(%-%-?%w.*)$"
-    if words then
-      local flags = {}
-      for flag in words:gmatch "%f[-]%-%-?%w[%w-]*" do flags[#flags + 1] = flag end
-      local metavar = words:match "%s<?(%u[%u%d_-]*)"
-      if last and last.open then
-        table.move(flags, 1, #flags, #last.flags + 1, last.flags)
-        last.metavar = last.metavar or metavar
-      else
-        last = { flags = flags, help = help, metavar = metavar }
-        list[#list + 1] = last
-      end
-      last.open = words:find ",$" ~= nil
     end
   end
   return list
@@ -151,7 +106,7 @@ end
 local function add_names(list, verb_table, start)
   for _, name in ipairs(find_script.names()) do
     if name:sub(1, #start) == start then
-      local declared = declaration_of(name)
+      local declared = declared_by.of_script(name)
       add(list, name, declared and declared.summary)
     end
   end
@@ -215,13 +170,17 @@ function M.candidates(words, verb_table)
     add(list, #found.command == 0 and COMMANDS or FILES)
   elseif found.verb == "describe" then
     return M.candidates(table.move(words, #words, #words, #found.verb_words + 1, found.verb_words), verb_table)
+  elseif found.verb == "help" and start:sub(1, 1) ~= "-" then
+    for _, one in ipairs(help.names(verb_table)) do
+      if one[1]:sub(1, #start) == start then add(list, one[1], one[2]) end
+    end
   elseif found.verb == "list" and start:sub(1, 1) ~= "-" then
     add_events(list, start)
   elseif found.verb then
-    complete_word(list, found.verb_words, start, verb_options(require(verb_table[found.verb]), found.verb), nil,
-      found.verb == "record")
+    local declared = declared_by.of_verb(require(verb_table[found.verb]), found.verb)
+    complete_word(list, found.verb_words, start, script_options(declared), nil, found.verb == "record")
   elseif found.script then
-    local declared = declaration_of(found.script)
+    local declared = declared_by.of_script(found.script)
     local options = script_options(declared)
     complete_word(list, before, start, table.move(ours, 1, #ours, #options + 1, options), declared or {})
   elseif last_option and last_option.metavar or start:sub(1, 1) == "-" then

@@ -445,8 +445,8 @@ end
 -- @tparam {string,...} words  of the command line after "agent"
 -- @treturn integer  exit status: 0 after SIGTERM, 1 if it cannot run, 2 for an invalid configuration
 function M.main(words)
-  local parser = args.new_parser("perfl agent", "Run scripts for ever, publish what they count to NATS, and answer "
-    .. "perfl gather.")
+  local parser = args.new_parser "perfl agent":description("Run scripts for ever, publish what they count to NATS, "
+    .. "and answer perfl gather.")
   parser:option("-c --config"):argname("FILE"):default(DEFAULT_PATH):description("the configuration")
   parser:flag("--check"):description("check the configuration, and the command line of each job")
   parser:flag("--make-streams"):description("make the streams of the server that agents publish to, and end")

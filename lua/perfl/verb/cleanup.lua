@@ -8,7 +8,7 @@ local message = require "perfl.message"
 local M = {}
 
 local usage = [[
-usage: perfl cleanup
+Usage: perfl cleanup
 
 Remove the probes that a killed perfl left in tracefs (perfev_PID_N/...). Probes
 of other tools and of a running perfl stay.]]
@@ -18,7 +18,7 @@ of other tools and of a running perfl stay.]]
 -- @treturn integer  exit status: 0, 1 if tracefs cannot be read, 2 for an invalid command line
 function M.main(words)
   if words[1] == "--help" or words[1] == "-h" then
-    print(usage)
+    io.write(usage, "\n")
     return 0
   elseif words[1] then
     message.say(("cleanup: unexpected argument '%s'\ntry: perfl cleanup --help"):format(escape(words[1])))

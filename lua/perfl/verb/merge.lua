@@ -22,9 +22,9 @@ local PIECE = 256 << 10 -- bytes read at once
 local RECORDINGS = { PERFILE2 = true, ["2ELIFREP"] = true } -- magic2 of tools/perf/util/header.c, in both byte orders
 
 local function new_parser()
-  local parser = args.new_parser "perfl merge":add_help(true):description("Of frames (perfl --pack): print one answer, "
-    .. "as the script would have printed it if one run had seen everything. Of recordings of one machine: join them "
-    .. "to a new one, in the order of time.")
+  local parser = args.new_parser "perfl merge":add_help(true):description("Add up frames, or join recordings. "
+    .. "Of frames (perfl --pack): print one answer, as the script would have printed it if one run had seen "
+    .. "everything. Of recordings of one machine: join them to a new one, in the order of time.")
   parser:argument("files"):args("1+"):description("frames, as bytes or text, in any order (-: standard input); or "
     .. "recordings")
   parser:option("-f --format"):argname("FORMAT"):description("frames: as the script's -f; else text, csv, json, prom")
