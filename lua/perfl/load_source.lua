@@ -163,6 +163,7 @@ local function search_own_module(name)
     return ("\n\tnot trusted: %s"):format(path)
   end
   local open, why = loadlib(path, "luaopen_" .. name:gsub("%.", "_"))
+  if not open then native_module.set_unloadable(name, why) end
   return open or "\n\t" .. why, path
 end
 

@@ -22,7 +22,7 @@ local known = {}
 for _, key in ipairs(M.keys) do known[key] = true end
 
 local function module()
-  local loaded, why, remedy = native("perfev.frame", "libzstd, libmd")
+  local loaded, why, remedy = native "perfev.frame"
   if not loaded then error("frames: " .. why .. (remedy and "\n  try: " .. remedy or ""), 0) end
   return loaded
 end

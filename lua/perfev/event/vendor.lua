@@ -4,6 +4,7 @@
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
+local native_module = require "perfev.base.native_module"
 
 local M = {}
 
@@ -17,9 +18,9 @@ local loaded
 -- -> perfev.pfm | nil, reason
 local function load_tables()
   if loaded == nil then
-    local ok, pfm = pcall(require, "perfev.pfm")
-    loaded = ok and pfm or false
-    M.missing = not ok and tostring(pfm):match("^[^\n]*") or nil
+    local pfm, why, remedy = native_module "perfev.pfm"
+    loaded = pfm or false
+    M.missing = not pfm and ("%s\n  try: %s"):format(why, remedy or "make deps && make") or nil
   end
   return loaded or nil, M.missing
 end
@@ -119,8 +120,7 @@ function M.resolve(text)
   local pfm, why = load_tables()
   if not pfm then
     if not is_vendor_name then return nil end
-    return nil, ("event '%s': vendors' names need perfev's pfm.so: %s\n  try: apt install libpfm4"):format(text, why),
-      E.ENOENT
+    return nil, ("event '%s': vendors' names need libpfm4: %s"):format(text, why), E.ENOENT
   end
   if M.assume and not name:find("::", 1, true) then name = M.assume .. "::" .. name end
   local event, wrong, code = pfm.encode(name)

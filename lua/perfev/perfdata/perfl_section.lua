@@ -70,11 +70,11 @@ function M.names(bytes, big)
   local packed = rest:sub(start)
   if #packed ~= math.tointeger(tonumber(size)) then return nil, "the names in the recording are cut off" end
   if how == "plain" then return packed end
-  local zstd, why = native("perfev.zstd", "libzstd")
+  local zstd, why, remedy = native "perfev.zstd"
   local text
   if zstd then text, why = zstd.decompress(packed, NAMES_MAX) end
   if text then return text end
-  return nil, "the names in the recording cannot be read: " .. why
+  return nil, "the names in the recording cannot be read: " .. why .. (remedy and "\n  try: " .. remedy or "")
 end
 
 --- Returns the section with these names in the place of those that it has.
@@ -85,7 +85,7 @@ end
 -- @treturn integer  bytes of the names in it
 function M.with_names(bytes, big, text)
   local version, lines = split(bytes, big)
-  local zstd = native("perfev.zstd", "libzstd")
+  local zstd = native "perfev.zstd"
   local packed = zstd and zstd.compress(text, LEVEL) or text
   local names = ("names %s %d\n%s"):format(zstd and "zstd" or "plain", #packed, packed)
   return version .. lines .. names, #names

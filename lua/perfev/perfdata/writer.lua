@@ -220,7 +220,7 @@ end
 
 -- Returns the mapped files, whose build-ids are recorded.
 local function mapped_files(self)
-  local maps, elf, why = self.rec:maps(), native("perfev.elf", "libelf")
+  local maps, elf, why = self.rec:maps(), native "perfev.elf"
   if #maps > 0 and not elf and not self.noted_no_elf then
     self.noted_no_elf = true
     self.session:_log(0, ("%s: no build-ids of programs are recorded: %s"):format(self.path, why))

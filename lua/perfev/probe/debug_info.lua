@@ -9,7 +9,7 @@ local M = {}
 local E = core.errno
 
 local function read_symbols(file)
-  local symtab, why, remedy = native("perfev.symtab", "elfutils")
+  local symtab, why, remedy = native "perfev.symtab"
   if not symtab then return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why, E.ENOSYS end
   local opened <close>, wrong, code = core.file(file.path)
   local image = opened and opened:image()

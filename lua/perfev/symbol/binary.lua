@@ -19,7 +19,7 @@ local LINKS_MAX = 40 -- the kernel's limit (path_resolution(7))
 
 -- Returns perfev.elf, or nil and the reason.
 local function load_elf()
-  local elf, why, remedy = native("perfev.elf", "libelf")
+  local elf, why, remedy = native "perfev.elf"
   if elf then return elf end
   return nil, ("symbols cannot be read: %s\n  try: %sFILE:0xOFFSET"):format(why, remedy and remedy .. "\n  or: " or "")
 end

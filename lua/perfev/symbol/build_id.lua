@@ -20,7 +20,7 @@ function M.of_notes(notes) return shown(core.build_id(notes)) end
 -- @tparam userdata file  from core.file
 -- @tparam ?integer base  offset of the ELF header, default 0
 function M.of_file(file, base)
-  local elf = native("perfev.elf", "libelf")
+  local elf = native "perfev.elf"
   local function read(offset, len)
     offset = offset + (base or 0)
     return offset >= 0 and len <= PART_MAX and file:part(offset, len) or nil

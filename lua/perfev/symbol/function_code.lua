@@ -52,7 +52,7 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string  the reason
 function M.read(world, raw, symbol)
-  local disassembler, why, remedy = native("perfev.disassembler", "libcapstone")
+  local disassembler, why, remedy = native "perfev.disassembler"
   if not disassembler then return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why end
   if raw.jit then return read_jit_code(world, raw, symbol, disassembler) end
   local file, address = world:file_of(raw)

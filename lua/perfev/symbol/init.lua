@@ -28,7 +28,7 @@ local GONE = {} -- a file that was not found
 
 -- Returns perfev.symtab, or nil and the reason.
 local function load_symtab()
-  local symtab, why, remedy = native("perfev.symtab", "elfutils")
+  local symtab, why, remedy = native "perfev.symtab"
   if symtab then return symtab end
   return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why
 end

@@ -433,8 +433,8 @@ end
 
 local function load_modules()
   local modules = {}
-  for name, library in pairs { nats = "libnats", service = "libc" } do
-    local module, why, remedy = native_module("perfev." .. name, library)
+  for _, name in ipairs { "nats", "service" } do
+    local module, why, remedy = native_module("perfev." .. name)
     if not module then return nil, why .. "\ntry: " .. (remedy or "make deps, make") end
     modules[name] = module
   end

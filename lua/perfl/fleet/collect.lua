@@ -111,15 +111,15 @@ end
 -- ---- the sink ----
 
 -- -> module | nil, message
-local function load_module(name, library)
-  local module, why, remedy = native_module(name, library)
+local function load_module(name)
+  local module, why, remedy = native_module(name)
   if module then return module end
   if native.static then why = ("this perfl is one static file: it does not load the module %s"):format(name) end
   return nil, why .. "\ntry: " .. (remedy or "make deps && make")
 end
 
 local function open_push(opts)
-  local http_client, why = load_module("perfev.http_client", "libcurl")
+  local http_client, why = load_module "perfev.http_client"
   if not http_client then return nil, why end
   local place, failure
   if opts.spool then
@@ -132,7 +132,7 @@ end
 
 local function open_sink(opts)
   if opts.store then return open_push(opts) end
-  local ok, why = load_module("perfev.durable_file", "libc")
+  local ok, why = load_module "perfev.durable_file"
   if not ok then return nil, why end
   local sink, failure = hour_rows.open(opts.to)
   if not sink then return nil, ("--to %s: %s"):format(escape(opts.to), failure) end
@@ -223,7 +223,7 @@ function Source:is_at_end()
 end
 
 local function open_source(opts)
-  local nats, why = load_module("perfev.nats", "libnats")
+  local nats, why = load_module "perfev.nats"
   if not nats then return nil, why end
   local urls = {}
   for url in opts.server:gmatch "[^,%s]+" do urls[#urls + 1] = url end

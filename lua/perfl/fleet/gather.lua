@@ -204,7 +204,7 @@ end
 -- ---- the request ----
 
 local function connect(opts)
-  local nats, why, remedy = native_module("perfev.nats", "libnats")
+  local nats, why, remedy = native_module "perfev.nats"
   if not nats then return nil, why .. "\ntry: " .. (remedy or "make deps, make") end
   local urls = {}
   for url in opts.server:gmatch "[^,]+" do urls[#urls + 1] = url end

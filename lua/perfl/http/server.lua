@@ -168,7 +168,7 @@ function M.open(where, opts)
     return nil, ("--http '%s': expected a port, an address with a port, or unix: and a path\n"
       .. "try: --http 9464, --http '[::1]:9464' or --http unix:/run/perfl.sock"):format(escape(where)), true
   end
-  local http, why, remedy = native_module("perfev.http", "libmicrohttpd")
+  local http, why, remedy = native_module "perfev.http"
   if not http and perfl.static then
     why, remedy = "this perfl is one static file, which cannot load it", "an installed perfl (doc/install.md)"
   end

@@ -3,6 +3,7 @@
 local core = require "perfev.core"
 local lazy = require "perfev.base.lazy_module"
 local native = require "perfl.core"
+local native_module = require "perfev.base.native_module"
 local symbol = lazy "perfev.symbol"
 local symbol_files = lazy "perfev.symbol.files"
 local tracefs_probes = require "perfev.probe.tracefs_probes"
@@ -30,9 +31,9 @@ local function landlock_text(code)
 end
 
 local function seccomp_module()
-  local ok, module = pcall(require, "perfev.seccomp")
-  if ok then return module end
-  return nil, "perfev's module for libseccomp beside perfl"
+  local module, why, remedy = native_module "perfev.seccomp"
+  if module then return module end
+  return nil, remedy and ("libseccomp (%s; %s)"):format(why, remedy) or "perfev's module for libseccomp beside perfl"
 end
 
 --- Returns what this machine lacks for the confinement, as a message, or nil.

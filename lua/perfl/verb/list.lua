@@ -11,6 +11,7 @@ local list = require "perfev.event.list"
 local message = require "perfl.message"
 local foreign_names = require "perfev.event.foreign_names"
 local tracefs = require "perfev.tracepoint.tracefs"
+local vendor = require "perfev.event.vendor"
 local verb = require "perfl.verb"
 
 local M = {}
@@ -147,6 +148,8 @@ local function why_no_match(patterns)
   end
   local kind = #patterns == 1 and titles[short[patterns[1]] or patterns[1]]
   if kind then text = ("this machine has no %s"):format(kind) end
+  local tables, unreadable = vendor.pmus()
+  if patterns[1] == "pfm" and not tables then return ("%s\n%s"):format(text, unreadable) end
   local pmu = #patterns == 1 and probe_pmu(patterns[1])
   if pmu then
     return ("%s\nthis kernel has no %s PMU (CONFIG_%s_EVENTS)"):format(text, pmu, pmu:upper())
