@@ -107,8 +107,10 @@ describe("perfl describe -j", function()
   end)
 
   it("marks rights that only optional events need", function()
-    local r = describe_script("-j", "-e", "event { 'nope:none', sample = print, optional = true }")
+    local script = "event { 'nope:none', sample = print, optional = true }"
+    local r = describe_script("-j", "-e", script, "-e", "event { switch = print }")
     assert.same({ 0, true }, { r.code, json.decode(r.out).rights[1].optional })
+    assert.is_nil(json.decode(describe_script("-j", "-e", script).out).rights[1].optional) -- it has no other event
     r = describe_script("-e", "for i = 1, 2 do event { 'nope:none', sample = print, optional = i == 1 or nil } end")
     assert.matches("\nrights:\n  a tracepoint's payload: kernel.perf_event_paranoid %-1 or CAP_PERFMON\n", r.out)
   end)

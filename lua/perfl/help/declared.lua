@@ -24,17 +24,20 @@ end
 
 -- Runs a verb's --help -> the text, and the argparse parser or nil.
 local function run_help(module, verb)
-  local write, new_parser, texts, parser = io.write, args.new_parser, {}, nil
-  io.write = function(...) -- luacheck: ignore 122
+  local write, printer, new_parser, texts, parser = io.write, print, args.new_parser, {}, nil
+  -- luacheck: push ignore 121 122
+  io.write = function(...)
     texts[#texts + 1] = table.concat { ... }
     return io.output()
   end
+  print = function(text) texts[#texts + 1] = text .. "\n" end
   args.new_parser = function(...)
     parser = new_parser(...)
     return parser
   end
   local _, _, returned = pcall(module.main or module.parse or module.split, { "--help" }, verb)
-  io.write, args.new_parser = write, new_parser -- luacheck: ignore 122
+  io.write, print, args.new_parser = write, printer, new_parser
+  -- luacheck: pop
   return texts[1] and table.concat(texts) or returned, parser
 end
 

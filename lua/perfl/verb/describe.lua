@@ -96,9 +96,9 @@ local function outputs()
   return list
 end
 
--- The rights that the attrs need, each once; `optional`: only optional events need it.
+-- The rights that the attrs need, each once; `optional`: only optional events need it, and the script has others.
 local function rights_of(events)
-  local list, by_name = {}, {}
+  local list, by_name, has_required = {}, {}, false
   for _, event in ipairs(events) do
     for _, opened in ipairs(event.opens or { event }) do
       local right = opened.needs
@@ -110,7 +110,9 @@ local function rights_of(events)
       end
       opened.needs = nil
     end
+    has_required = has_required or not event.optional
   end
+  for _, right in ipairs(has_required and {} or list) do right.optional = nil end
   return list
 end
 
