@@ -10,6 +10,7 @@ M.profile_sampler = { under = "columns", by = "columns", value = "string", add =
 M.profile_writer = {
   value = { "string | integer > 0", "a value type's name or number" }, baseline = "table", absolute = "boolean",
   annotate = "boolean", inverted = "boolean", width = "number >= 0", least = "number >= 0", limit = "number >= 0",
+  above = "string", style = "string",
 }
 
 return M

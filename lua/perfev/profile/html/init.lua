@@ -28,10 +28,11 @@ local function part(name) return asset("perfev/profile/html/" .. name, this_file
 
 --- @tparam profile profile
 -- @tparam table opts  `baseline`: a profile; colours then show more and less than in it; `absolute`: of the values
+--                    `above`: markup above the graph; `style`: the style sheet of that markup
 -- @treturn string
 return function(profile, opts)
   local data = json.encode(data_of(profile, opts.baseline, opts.absolute)):gsub("<", "\\u003c")
-  local fill = { TITLE = markup(profile.title or "Flame graph"), STYLE = part "flamegraph.css", DATA = data,
-    SCRIPT = part "flamegraph.js", VIEW = part "frame_view.html" }
+  local fill = { TITLE = markup(profile.title or "Flame graph"), STYLE = part "flamegraph.css" .. (opts.style or ""),
+    DATA = data, SCRIPT = part "flamegraph.js", VIEW = part "frame_view.html", ABOVE = opts.above or "" }
   return (part "flamegraph.html":gsub("%$(%u+)", fill))
 end

@@ -1,0 +1,317 @@
+--- Sets the slow calls against the rest: what they did more of, for how long, and how sure that is.
+
+local causes = require "perfev.calls.causes"
+local kept_calls = require "perfev.calls.kept_calls"
+
+local M = {}
+
+local UNITS_MOST = 200      -- of a group, for the bootstrap: calls, or sums of several
+local RESAMPLES = 1000
+local SHARE_OF_PATH = 0.8   -- of the difference that a function must explain
+local SHARE_OF_CODE = 0.6   -- of the difference on the CPU that names its kind
+local SHARE_TO_MENTION = 0.2
+
+local COUNTS = { minor = "minor page faults", major = "major page faults" }
+
+-- ---- rows of a call ----
+
+-- what -> row key, once for each.
+local function classify_all(collector)
+  local rows, calls_of = {}, {}
+  for i, what in ipairs(collector.whats) do rows[i], calls_of[i] = causes.classify(what) end
+  return rows, calls_of
+end
+
+-- Sums by row of some calls: { nr, took, [row] = ns or number }.
+local function sums_of(calls, row_of)
+  local unit = { nr = #calls, took = 0 }
+  for _, call in ipairs(calls) do
+    unit.took = unit.took + call.took
+    for what, value in pairs(call.sums) do
+      local row = row_of[what]
+      unit[row] = (unit[row] or 0) + value
+    end
+  end
+  return unit
+end
+
+-- Divides a group by random into units of about the same number of calls.
+local function units_of(calls, row_of, random)
+  local units, order = {}, table.move(calls, 1, #calls, 1, {})
+  for i = #order, 2, -1 do
+    local k = random(i) + 1
+    order[i], order[k] = order[k], order[i]
+  end
+  local nr = math.min(#order, UNITS_MOST)
+  for i = 1, nr do
+    local one = {}
+    for k = i, #order, nr do one[#one + 1] = order[k] end
+    units[i] = sums_of(one, row_of)
+  end
+  return units
+end
+
+-- ---- rows of a group ----
+
+local function is_code(row) return row:find "^cpu_" ~= nil end
+
+-- Sums of units -> the mean per call of each row. The time on the CPU is divided by the shares of the samples.
+local function means_of(sums, rows)
+  local nr, samples, means = math.max(sums.nr, 1), 0, {}
+  for _, row in ipairs(rows) do
+    if is_code(row) then samples = samples + (sums[row] or 0) end
+  end
+  for _, row in ipairs(rows) do
+    local sum = sums[row] or 0
+    if row == "cpu_unsampled" then
+      means[row] = samples == 0 and (sums.cpu or 0) / nr or 0
+    elseif is_code(row) then
+      means[row] = samples > 0 and (sums.cpu or 0) * sum / samples / nr or 0
+    else
+      means[row] = sum / nr
+    end
+  end
+  return means
+end
+
+local function add_units(units, pick)
+  local sums = { nr = 0, took = 0 }
+  for i = 1, #units do
+    for key, value in pairs(units[pick and pick(i) or i]) do sums[key] = (sums[key] or 0) + value end
+  end
+  return sums
+end
+
+-- Row -> the difference in each resample, sorted.
+local function resample(slow, rest, rows, random)
+  local differences = {}
+  for _, row in ipairs(rows) do differences[row] = {} end
+  local function pick_slow() return random(#slow) + 1 end
+  local function pick_rest() return random(#rest) + 1 end
+  for i = 1, RESAMPLES do
+    local a, b = means_of(add_units(slow, pick_slow), rows), means_of(add_units(rest, pick_rest), rows)
+    for _, row in ipairs(rows) do differences[row][i] = a[row] - b[row] end
+  end
+  for _, row in ipairs(rows) do table.sort(differences[row]) end
+  return differences
+end
+
+-- ---- where ----
+
+-- Adds the functions of a row's pieces, as a tree: node = { value, children by name }.
+local function add_paths(tree, calls, is_of_row, whats, paths, factor)
+  for _, call in ipairs(calls) do
+    for what, value in pairs(call.sums) do
+      if is_of_row(what) and whats[what].stack then
+        local node = tree
+        local gain = value * factor
+        node.value = node.value + gain
+        for _, name in ipairs(paths(what)) do
+          local child = node.children[name]
+          if not child then
+            child = { name = name, value = 0, children = {} }
+            node.children[name] = child
+          end
+          child.value = child.value + gain
+          node = child
+        end
+      end
+    end
+  end
+end
+
+-- Descends while one function explains most of the difference.
+local function steepest(tree)
+  local path, node = {}, tree
+  while true do
+    local best
+    for _, child in pairs(node.children) do
+      if not best or child.value > best.value or child.value == best.value and child.name < best.name then
+        best = child
+      end
+    end
+    if not best or best.value < SHARE_OF_PATH * tree.value or best.value <= 0 then return path end
+    table.insert(path, 1, best.name)
+    node = best
+  end
+end
+
+local NAMES_MOST = 4
+
+--- Returns functions as "inner < ... < outer".
+function M.path_text(path)
+  if #path <= NAMES_MOST then return table.concat(path, " < ") end
+  return table.concat({ path[1], path[2], path[3], "...", path[#path] }, " < ")
+end
+
+-- ---- the whole ----
+
+local function mean_samples(calls, whats)
+  local time, samples = 0, 0
+  for _, call in ipairs(calls) do
+    for what, value in pairs(call.sums) do
+      local kind = whats[what].kind
+      if kind == "cpu" then time = time + value elseif kind == "sample" then samples = samples + value end
+    end
+  end
+  return samples > 0 and time / samples or 0 -- ns that a sample stands for
+end
+
+-- The most frequent word of a row's pieces, by the difference: the next task, the system call.
+local function main_word(groups, is_of_row, word_of)
+  local values, total = {}, 0
+  for sign, calls in pairs(groups) do
+    for _, call in ipairs(calls) do
+      for what, value in pairs(call.sums) do
+        if is_of_row(what) then
+          local gain = sign * value / #calls
+          total = total + gain
+          local word = word_of(what)
+          if word then values[word] = (values[word] or 0) + gain end
+        end
+      end
+    end
+  end
+  local best
+  for word, value in pairs(values) do
+    if not best or value > values[best] or value == values[best] and word < best then best = word end
+  end
+  return best and total > 0 and values[best] >= total / 2 and best or nil
+end
+
+local function interval_of(sorted)
+  return { sorted[math.floor(RESAMPLES * 0.025) + 1], sorted[math.ceil(RESAMPLES * 0.975)] }
+end
+
+local function median_with_pieces(calls)
+  for step = 0, #calls do
+    for _, i in ipairs { (#calls + 1) // 2 - step, (#calls + 1) // 2 + step } do
+      if calls[i] and calls[i].pieces then return calls[i] end
+    end
+  end
+end
+
+local function slowest_with_pieces(calls)
+  for _, call in ipairs(calls) do
+    if call.pieces then return call end
+  end
+end
+
+-- Rows in the table's order: code below "cpu".
+local code_rows = { "cpu_own", "cpu_fault", "cpu_allocation", "cpu_call", "cpu_reclaim", "cpu_unsampled" }
+
+local function row_names(row_of)
+  local seen, rows = {}, { "took" }
+  for _, row in pairs(row_of) do seen[row] = true end
+  local names = {}
+  for row in pairs(seen) do
+    if not is_code(row) and not COUNTS[row] then names[#names + 1] = row end
+  end
+  table.sort(names)
+  table.move(names, 1, #names, 2, rows)
+  for _, row in ipairs(code_rows) do
+    if seen[row] or row == "cpu_unsampled" then rows[#rows + 1] = row end
+  end
+  for _, row in ipairs { "minor", "major" } do
+    if seen[row] then rows[#rows + 1] = row end
+  end
+  return rows
+end
+
+-- Everything that a row needs: means, interval, code.
+local function new_row(self, key, means, differences)
+  local words = causes.reasons[key]
+  local row = { key = key, name = key == "took" and "all" or COUNTS[key] or words[3], is_count = COUNTS[key] ~= nil,
+    is_code = is_code(key), slow = means.slow[key], rest = means.rest[key],
+    difference = means.slow[key] - means.rest[key], interval = differences and interval_of(differences[key]) }
+  if key == "took" then return row end
+  local function is_of_row(what)
+    local name = self.row_of[what]
+    if key == "cpu" then return is_code(name) end
+    return name == key
+  end
+  local function paths(what)
+    local path = self.paths[what]
+    if not path then
+      path = causes.path_of(self.whats[what].stack, self.root)
+      self.paths[what] = path
+    end
+    return path
+  end
+  local tree, by_samples = { value = 0, children = {} }, row.is_code or key == "cpu"
+  for sign, calls in pairs { [1] = self.slow, [-1] = self.rest } do
+    local weight = by_samples and mean_samples(calls, self.whats) or 1
+    add_paths(tree, calls, is_of_row, self.whats, paths, sign * weight / math.max(#calls, 1))
+  end
+  row.path = tree.value > 0 and steepest(tree) or {}
+  row.word = main_word({ [1] = self.slow, [-1] = self.rest }, is_of_row, function(what)
+    return self.whats[what].word or self.call_of[what]
+  end)
+  return row
+end
+
+-- The rows that explain the difference, the largest first. Of the code on the CPU its main kind stands for all.
+local function order_of_causes(rows)
+  local list, code, cpu = {}, nil, nil
+  for _, row in ipairs(rows) do
+    if row.key == "cpu" then cpu = row
+    elseif row.is_code then
+      if row.key ~= "cpu_unsampled" and (not code or row.difference > code.difference) then code = row end
+    elseif row.key ~= "took" and not row.is_count then list[#list + 1] = row end
+  end
+  if cpu then list[#list + 1] = code and code.difference >= SHARE_OF_CODE * cpu.difference and code or cpu end
+  table.sort(list, function(a, b)
+    if a.difference ~= b.difference then return a.difference > b.difference end
+    return a.key < b.key
+  end)
+  return list
+end
+
+--- Compares.
+-- @tparam collector collector
+-- @tparam table how  `slowest` or `over`; `root`: plain name of the function, or nil
+-- @treturn table  `slow`, `rest` (calls), `nr_slow`, `count`, `rows`, `causes`, `examples`
+function M.compare(collector, how)
+  local kept, self = collector:complete(), { root = how.root, whats = collector.whats, paths = {} }
+  self.slow, self.rest, self.nr_slow = kept:divide(how)
+  self.count, self.kept = kept.count, #self.slow + #self.rest
+  self.row_of, self.call_of = classify_all(collector)
+  if #self.slow == 0 or #self.rest == 0 then return self end
+  local names, random = row_names(self.row_of), kept_calls.new_random()
+  local slow, rest = units_of(self.slow, self.row_of, random), units_of(self.rest, self.row_of, random)
+  local means = { slow = means_of(add_units(slow), names), rest = means_of(add_units(rest), names) }
+  local differences = #slow > 2 and #rest > 2 and resample(slow, rest, names, random) or nil
+  self.rows = {}
+  for i, name in ipairs(names) do self.rows[i] = new_row(self, name, means, differences) end
+  self.causes = order_of_causes(self.rows)
+  self.threshold = self.slow[#self.slow].took
+  self.examples = {
+    { "the slowest call", slowest_with_pieces(self.slow) },
+    { "a typical slow call", median_with_pieces(self.slow) },
+    { "a typical other call", median_with_pieces(self.rest) },
+  }
+  return self
+end
+
+--- Returns the row that is worth a line of its own beside the first, or nil.
+function M.second(self)
+  local first, second, all = self.causes[1], self.causes[2], self.rows[1]
+  if not second or second == first or second.difference < SHARE_TO_MENTION * all.difference then return nil end
+  return second
+end
+
+--- Adds the calls of a group to a profile of ns per call.
+function M.add_to_profile(self, calls, profile)
+  local weight = mean_samples(calls, self.whats)
+  for what, value in pairs(sums_of(calls, setmetatable({}, { __index = function(_, one) return one end }))) do
+    local one = self.whats[what]
+    local kind = one and one.kind
+    if kind == "sample" or one and not require("perfev.calls.collector").is_count[kind] and kind ~= "cpu" then
+      local row = kind == "sample" and "cpu" or self.row_of[what]
+      local ns = value * (kind == "sample" and weight or 1) / #calls
+      profile:add_under(causes.reasons[row][3], one.stack, math.floor(ns + 0.5))
+    end
+  end
+end
+
+return M
