@@ -10,8 +10,8 @@ local binding_folders = { "base", "fleet", "event", "hooks", "sandbox", "symbol"
 local lua_folders = {
   "perfev/option_tables", "perfev/encoding", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture",
   "perfev/aggregate", "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata",
-  "perfev/live", "perfev/profile",
-  "perfev/profile/html", "perfev/calls", "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
+  "perfev/live", "perfev/profile", "perfev/profile/html", "perfev/calls",
+  "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
   "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/frames", "perfl/rewrite",
   "perfl/verb", "perfl/help", "perfl/completion", "perfl/http", "perfl/http/page", "perfl/collect", "perfl/fleet",
   "the program",

@@ -58,6 +58,7 @@ local waits_for_disk = matcher [[io_schedule* folio_wait_* wait_on_page* submit_
   do_blockdev_direct_IO __iomap_dio_rw iomap_dio_rw read_events]]
 local waits_for_file_system = matcher [[p9_client_rpc p9_virtio_* fuse_simple_request __fuse_simple_request
   request_wait_answer rpc_wait_bit_killable __rpc_wait_for_completion_task nfs_wait_*]]
+local measures = matcher "perf_event_init_task perf_event_exit_task perf_event_free_task uprobe_notify_resume"
 local locks_kernel = matcher "rwsem_down_* __mutex_lock* mutex_lock* down_read* down_write* rt_mutex_* __down*"
 local locks_file = matcher "locks_lock_inode_wait posix_lock_inode* flock_lock_inode* fcntl_setlk do_lock_file_wait"
 local has_pipe = matcher "pipe_read pipe_write anon_pipe_read anon_pipe_write"
@@ -108,6 +109,7 @@ end
 -- Returns the key of a reason, and the system call.
 local function reason_of(kernel, user)
   local call = system_call_of(kernel) or #kernel == 0 and guess_system_call(user) or nil
+  if measures(kernel) then return "perf", call end
   if reclaims(kernel) then return "reclaim", call end
   if is_fault(kernel) and not (call and calls.futex[call]) then
     if swaps(kernel) then return "swap" end
@@ -167,7 +169,8 @@ M.reasons = {
   cpu_reclaim = { "spend", "reclaiming memory", "reclaiming memory" },
   cpu_unsampled = { "spend", "on the CPU", "not sampled" },
   cpu = { "spend", "on the CPU", "on the CPU" },
-  queue = { "wait", "for a CPU", "waiting for a CPU" },
+  preempted = { "wait", "for a CPU", "preempted" },
+  woken = { "wait", "for a CPU after they are woken", "woken, without a CPU" },
   queued = { "wait", "in the queue, while the thread works for other calls", "in the queue" },
   lock = { "wait", "for a lock", "a lock" },
   condition = { "wait", "for a condition variable", "a condition variable" },
@@ -192,6 +195,7 @@ M.reasons = {
   terminal = { "wait", "for the terminal", "the terminal" },
   other = { "wait", "in the kernel", "the kernel" },
   blocked = { "wait", "blocked, for an unknown reason", "blocked, stack unknown" },
+  perf = { "wait", "for the measurement itself", "the measurement itself" },
   unknown = { "take", "for an unknown reason", "unaccounted" },
 }
 
@@ -251,6 +255,8 @@ function M.path_of(stack, root)
       was_libc = is_libc and frame.symbol ~= nil
     end
   end
+  local first = names[1]
+  if first and first ~= root and first:find "^%[unknown" then table.remove(names, 1) end -- the return of a uretprobe
   return names
 end
 

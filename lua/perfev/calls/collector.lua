@@ -20,7 +20,7 @@ local RECENT_MOST = 1024      -- ended calls that a LOST record may still discar
 local DEPTH_MOST = 10000      -- nested calls of one function
 
 -- The kinds of pieces. Counts have no duration.
-M.is_count = { sample = true, minor = true, major = true }
+M.is_count = { sample = true, minor = true, major = true, block = true }
 
 -- ---- what a piece is ----
 
@@ -224,15 +224,16 @@ function Collector:leave(time, tid, cpu, is_runnable, stack_of, taker)
   local thread = wants(self, tid)
   if not thread or thread.is_off then return end
   thread.is_off = true
-  change_state(self, thread, time, is_runnable and what_of(self, "queue", nil, taker)
-    or what_of(self, "blocked", stack_of and stack_of()))
+  if is_runnable then return change_state(self, thread, time, what_of(self, "preempted", nil, taker)) end
+  change_state(self, thread, time, what_of(self, "blocked", stack_of and stack_of()))
+  note(self, thread, self.block, time, time, 1)
 end
 
 --- A blocked thread is woken: from now on it waits for a CPU.
 function Collector:wake(time, tid)
   local thread = self.threads[tid]
   local what = thread and thread.is_off and thread.what and self.whats[thread.what]
-  if what and what.kind == "blocked" then change_state(self, thread, time, what_of(self, "queue")) end
+  if what and what.kind == "blocked" then change_state(self, thread, time, self.woken) end
 end
 
 --- A thread gets a CPU.
@@ -304,6 +305,7 @@ function M.new(opt)
     recent = {}, recent_head = 1, recent_tail = 0, kept = kept_calls.new(opt.kept),
     nr_lost = 0, incomplete = 0, restarted = 0, unstarted = 0, ended = 0, unkept = 0, without_key = 0 }, Collector)
   self.on_cpu, self.queued = what_of(self, "cpu"), what_of(self, "queued")
+  self.woken, self.block = what_of(self, "woken"), what_of(self, "block")
   return self
 end
 

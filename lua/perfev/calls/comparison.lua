@@ -11,7 +11,8 @@ local SHARE_OF_PATH = 0.8   -- of the difference that a function must explain
 local SHARE_OF_CODE = 0.6   -- of the difference on the CPU that names its kind
 local SHARE_TO_MENTION = 0.2
 
-local COUNTS = { minor = "minor page faults", major = "major page faults" }
+local COUNTS = { minor = "minor page faults", major = "major page faults", block = "times blocked" }
+local NO_CAUSE = { took = true, perf = true }
 
 -- ---- rows of a call ----
 
@@ -212,7 +213,7 @@ local function row_names(row_of)
   for _, row in ipairs(code_rows) do
     if seen[row] or row == "cpu_unsampled" then rows[#rows + 1] = row end
   end
-  for _, row in ipairs { "minor", "major" } do
+  for _, row in ipairs { "block", "minor", "major" } do
     if seen[row] then rows[#rows + 1] = row end
   end
   return rows
@@ -250,20 +251,75 @@ local function new_row(self, key, means, differences)
   return row
 end
 
--- The rows that explain the difference, the largest first. Of the code on the CPU its main kind stands for all.
-local function order_of_causes(rows)
-  local list, code, cpu = {}, nil, nil
-  for _, row in ipairs(rows) do
-    if row.key == "cpu" then cpu = row
-    elseif row.is_code then
-      if row.key ~= "cpu_unsampled" and (not code or row.difference > code.difference) then code = row end
-    elseif row.key ~= "took" and not row.is_count then list[#list + 1] = row end
+-- Moves what follows from another excess: all calls have `row` in proportion to `by`, a time or a number of times.
+local function move_excess(excess, ratio, row, by, to)
+  if not to or (excess[row] or 0) <= 0 or (excess[by] or 0) <= 0 then return end
+  local follows = math.min(ratio * excess[by], excess[row])
+  excess[row], excess[to] = excess[row] - follows, (excess[to] or 0) + follows
+end
+
+local function ratio_of(sums, row, by)
+  return (sums[by] or 0) > 0 and (sums[row] or 0) / sums[by] or 0
+end
+
+local no_block = { preempted = true, woken = true, queued = true }
+
+local function is_block(key)
+  local words = causes.reasons[key]
+  return words ~= nil and not no_block[key] and (words[1] == "wait" or words[1] == "sleep")
+end
+
+local function largest(excess, is_candidate)
+  local best
+  for key, value in pairs(excess) do
+    local is_larger = not best or value > excess[best] or value == excess[best] and key < best
+    if value > 0 and is_larger and is_candidate(key) then best = key end
   end
-  if cpu then list[#list + 1] = code and code.difference >= SHARE_OF_CODE * cpu.difference and code or cpu end
+  return best
+end
+
+-- Gives each row its score, the mean excess of the slow calls over the mean of the rest, and its number of slow calls
+-- with that as the largest part of their excess. The waits for a CPU that follow from another part belong to it: who
+-- runs longer is preempted more often, and who blocks more often is woken more often.
+local function score(self, by_key, sums)
+  local preempted, woken = ratio_of(sums, "preempted", "cpu"), ratio_of(sums, "woken", "block")
+  for _, row in pairs(by_key) do row.score, row.calls = 0, 0 end
+  for _, call in ipairs(self.slow) do
+    local excess = sums_of({ call }, self.row_of)
+    for key, row in pairs(by_key) do excess[key] = (excess[key] or 0) - row.rest end
+    move_excess(excess, preempted, "preempted", "cpu", "cpu")
+    move_excess(excess, woken, "woken", "block", largest(excess, is_block))
+    for key, row in pairs(by_key) do row.score = row.score + excess[key] / #self.slow end
+    local main = largest(excess, function(key) return by_key[key] and not NO_CAUSE[key] and not COUNTS[key] end)
+    if main then by_key[main].calls = by_key[main].calls + 1 end
+  end
+end
+
+-- The rows that explain the difference, the one that is the main part of most slow calls first. Of the code on the CPU
+-- the main kind stands for all.
+local function order_of_causes(self, sums)
+  local list, by_key, code = {}, {}, nil
+  for _, row in ipairs(self.rows) do
+    if not row.is_code then
+      by_key[row.key] = row
+    elseif row.key ~= "cpu_unsampled" and (not code or row.difference > code.difference) then
+      code = row
+    end
+  end
+  score(self, by_key, sums)
+  for key, row in pairs(by_key) do
+    if not NO_CAUSE[key] and not COUNTS[key] then list[#list + 1] = row end
+  end
   table.sort(list, function(a, b)
-    if a.difference ~= b.difference then return a.difference > b.difference end
+    if a.calls ~= b.calls then return a.calls > b.calls end
+    if a.score ~= b.score then return a.score > b.score end
     return a.key < b.key
   end)
+  for i, row in ipairs(list) do
+    if row.key == "cpu" and code and code.difference >= SHARE_OF_CODE * row.difference then
+      code.calls, code.score, list[i] = row.calls, row.score, code
+    end
+  end
   return list
 end
 
@@ -283,7 +339,7 @@ function M.compare(collector, how)
   local differences = #slow > 2 and #rest > 2 and resample(slow, rest, names, random) or nil
   self.rows = {}
   for i, name in ipairs(names) do self.rows[i] = new_row(self, name, means, differences) end
-  self.causes = order_of_causes(self.rows)
+  self.causes = order_of_causes(self, add_units { add_units(slow), add_units(rest) })
   self.threshold = self.slow[#self.slow].took
   self.examples = {
     { "the slowest call", slowest_with_pieces(self.slow) },
@@ -296,7 +352,8 @@ end
 --- Returns the row that is worth a line of its own beside the first, or nil.
 function M.second(self)
   local first, second, all = self.causes[1], self.causes[2], self.rows[1]
-  if not second or second == first or second.difference < SHARE_TO_MENTION * all.difference then return nil end
+  if not second or second == first or second.difference <= 0 then return nil end
+  if second.score < SHARE_TO_MENTION * all.difference then return nil end
   return second
 end
 

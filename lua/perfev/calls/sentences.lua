@@ -68,7 +68,7 @@ end
 local function cause_text(report, row)
   local words = causes.reasons[row.key]
   local object = words[2]
-  if row.word and row.key == "queue" then object = object .. ", which " .. escape(row.word) .. " has" end
+  if row.word and row.key == "preempted" then object = object .. ", taken by " .. escape(row.word) end
   if row.word and row.key == "cpu_call" then object = "in the system call " .. row.word end
   if row.word and (row.key == "events" or row.key == "other" or row.key == "disk" or row.key == "socket") then
     object = ("%s (%s)"):format(object, row.word)
@@ -98,7 +98,11 @@ end
 --- Returns the second largest cause as a line, or nil.
 function M.second_line(report)
   local row = report.causes and comparison.second(report)
-  return row and ("they also %s"):format(cause_text(report, row))
+  if not row then return nil end
+  if row.calls > 0 then
+    return ("%s of the %s mostly %s"):format(M.number(row.calls), M.number(#report.slow), cause_text(report, row))
+  end
+  return ("they also %s"):format(cause_text(report, row))
 end
 
 --- Returns lines about calls that are left out.
