@@ -12,7 +12,7 @@ local opt = perfev.args {
   summary = "show why the slow calls of a function, or between two events, are slow",
   { "start", metavar = "FUNCTION|START", help = "FILE:SYMBOL of a program, the kernel's SYMBOL; or the first event" },
   { "stop", metavar = "STOP", required = false, help = "the second event" },
-  { "--slowest", metavar = "SHARE", help = "the slow calls are this share of all (default: 5%%)" },
+  { "--slowest", metavar = "SHARE", help = "the slow calls are this share of all (default: 5%)" },
   { "--quantile", type = "number", metavar = "Q", help = "they are those above this quantile, as in 0.99" },
   { "--over", type = "duration", metavar = "TIME", help = "they are those of at least this duration" },
   { "--key", metavar = "FIELD", help = "join START and STOP of different threads by this field, as in args.id" },

@@ -236,8 +236,10 @@ end
 local is_in_lock = matcher [[lll_lock* lll_* futex_* futex pthread_mutex_lock_full pthread_cond_wait_common
   new_sem_wait_*]]
 
---- Returns the functions of the process on a stack as names, outermost first, from `root` on if it is there. Of the C
--- library's functions that call each other only the first is there.
+local is_start = matcher "clone clone3 start start_thread libc_start_main start_main libc_start_call_main"
+
+--- Returns the functions of the process on a stack as names, outermost first, beginning with `root`. Of the C library's
+-- functions that call each other only the first is there.
 -- @tparam ?string root  plain name
 function M.path_of(stack, root)
   local names, frames, was_libc = {}, stack:frames(), false
@@ -255,8 +257,11 @@ function M.path_of(stack, root)
       was_libc = is_libc and frame.symbol ~= nil
     end
   end
-  local first = names[1]
-  if first and first ~= root and first:find "^%[unknown" then table.remove(names, 1) end -- the return of a uretprobe
+  if names[1] == root then return names end
+  -- A uretprobe replaces the return address in the stack.
+  local function is_outside(name) return name:find "^%[unknown" or name:find "^%[uprobes" or is_start { name } end
+  while names[root and 1 or 2] and is_outside(names[1]) do table.remove(names, 1) end
+  if root then table.insert(names, 1, root) end -- the thread is in it
   return names
 end
 

@@ -187,14 +187,14 @@ end
 local function median_with_pieces(calls)
   for step = 0, #calls do
     for _, i in ipairs { (#calls + 1) // 2 - step, (#calls + 1) // 2 + step } do
-      if calls[i] and calls[i].pieces then return calls[i] end
+      if calls[i] and calls[i].pieces and calls[i].pieces[1] then return calls[i] end
     end
   end
 end
 
 local function slowest_with_pieces(calls)
   for _, call in ipairs(calls) do
-    if call.pieces then return call end
+    if call.pieces and call.pieces[1] then return call end
   end
 end
 

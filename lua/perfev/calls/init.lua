@@ -20,6 +20,8 @@ Calls.__index = Calls
 local PARTS = { "cpu", "offcpu", "wakeups", "faults" }
 M.parts = PARTS
 
+local PART_NAMES = { cpu = "CPU samples", offcpu = "stacks of blocked threads", wakeups = "wakeups",
+  faults = "page faults" }
 local KEPT = 1 << 14
 local SLOWEST = 0.05
 local RUNNING, PREEMPTED = 0, 0x100 -- prev_state: TASK_RUNNING, TASK_REPORT_MAX (since 4.14)
@@ -30,15 +32,16 @@ local function fail(level, ...) error(string.format(...), level + 1) end
 
 local function add_ends(self, s, start, stop, key)
   local collector = self.collector
-  local fields = { "time", "tid", "cpu", "comm", key }
-  s:event { start, fields = fields, sample = function(...) collector:start(...) end,
+  local variable = key and key:match "^args%.(.+)$"
+  local function args_of(event) return variable and event:find "^[uk]probe:" and { variable } or nil end
+  s:event { start, args = args_of(start), fields = { "time", "tid", "cpu", "comm", key }, sample = function(...) collector:start(...) end,
     lost = function(r)
       collector:lost(r.lost, r.cpu)
       if not r.cpu then collector.lost_at_end = collector.lost_at_end + r.lost end
     end,
     exit = function(r) collector:forget(r.tid) end,
     comm = function(r) if r.exec then collector:forget(r.tid) end end }
-  s:event { stop, fields = { "time", "tid", "cpu", key }, sample = function(...) collector:stop(...) end }
+  s:event { stop, args = args_of(stop), fields = { "time", "tid", "cpu", key }, sample = function(...) collector:stop(...) end }
 end
 
 local add = {}
@@ -93,7 +96,7 @@ local function missing_lines(self)
   for _, part in ipairs(PARTS) do
     local ev = self.events[part]
     if ev and ev.error then
-      lines[#lines + 1] = ("not collected: %s: %s"):format(part, escape(ev.error:match "[^\n]*"))
+      lines[#lines + 1] = ("not collected: %s: %s"):format(PART_NAMES[part], escape(ev.error:match "[^\n]*"))
     end
   end
   return lines

@@ -24,6 +24,7 @@ end
 --- Returns a duration with its unit: "12.3 ms".
 function M.duration(ns)
   local unit = unit_of(ns)
+  if unit[1] == 1 then return ("%.0f ns"):format(ns) end
   return digits(ns / unit[1]) .. " " .. unit[2]
 end
 

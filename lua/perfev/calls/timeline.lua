@@ -52,7 +52,7 @@ function M.title(name, call)
   return ("%s: %s, %s, thread %d"):format(name, sentences.duration(call.took), escape(call.comm or "?"), call.tid)
 end
 
-local BAR = 48
+local BAR = 44
 
 -- "#" for a column that the pieces fill at least half, "-" for less.
 local function bar_of(lane, took)
@@ -76,7 +76,7 @@ function M.text(report, name, call)
   local lines = { M.title(name, call) }
   local lanes, longest = M.lanes(report, call)
   for _, lane in ipairs(lanes) do
-    lines[#lines + 1] = ("  %-18s|%s|%9s"):format(lane.name:sub(1, 18), bar_of(lane, call.took),
+    lines[#lines + 1] = ("  %-22s|%s|%9s"):format(lane.name:sub(1, 22), bar_of(lane, call.took),
       sentences.duration(lane.time))
   end
   for _, piece in ipairs(longest) do

@@ -56,6 +56,10 @@ end
 -- Modules that perfev loads when they are named.
 local makers = {
   profile = own_profile, tool = own_tool,
+  calls = function()
+    local calls = require "perfev.calls"
+    return setmetatable({}, { __metatable = false, __call = function(_, spec) return calls(spec) end })
+  end,
   picture = function() return copy_all(require "perfev.picture") end,
   units = function() return copy_all(require "perfev.base.parse_units") end,
   syscalls = function() return copy_all(require "perfev.tracepoint.syscalls") end,
