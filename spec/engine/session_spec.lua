@@ -1521,6 +1521,17 @@ describe("loss", function()
     assert.is_true(told > 0)
   end)
 
+  it("is reported even if the session's own process writes the next record", function()
+    local told = 0
+    local s = perfev.session { buffer = "4K", duration = "1s", exclude_self = true, cpus = { 0 } }
+    s:event(clock_event { lost = function(r) told = told + (r.at_end and 0 or r.lost) end })
+    k:after(MS, function() emit_many(100) end)
+    k:after(500 * MS, function() k:emit(k.events[1], "sample", { pid = k.pid, tid = k.pid }) end)
+    assert(s:run())
+    assert.is_true(told > 0)
+    assert.equal(s:totals().lost, told)
+  end)
+
   it("adds up over events with and without a lost count of their own", function()
     -- Under SAMPLE_READ nothing is added to read_format: its losses are known from LOST alone.
     local s = perfev.session { buffer = "4K", duration = "1s", cpus = { 0 } }

@@ -334,13 +334,21 @@ static int learn_from_record(struct pev_engine *e, struct pev_err *err)
 	return 0;
 }
 
-/* True if the excluded process (usually the observer itself) wrote the record. */
+static bool is_loss(uint32_t type)
+{
+	return type == PERF_RECORD_LOST || type == PERF_RECORD_LOST_SAMPLES;
+}
+
+/*
+ * True if the excluded process (usually the observer itself) wrote the record. Losses concern
+ * every task: their record has the task that came next on the CPU.
+ */
 static bool is_excluded(const struct pev_engine *e, const struct pev_source_record *from)
 {
 	const struct pev_plan *plan = from->plan;
 	uint16_t off = plan->fixed[PEV_F_PID], size = from->size, body;
 
-	if (!e->exclude_pid || pev_engine_keeps(e, from->event))
+	if (!e->exclude_pid || is_loss(from->type) || pev_engine_keeps(e, from->event))
 		return false;
 	if (from->type != PERF_RECORD_SAMPLE) {
 		body = pev_record_body_end(from->bytes, size, plan->swap);
@@ -361,11 +369,6 @@ static bool is_selected(struct pev_engine *e)
 		return true;
 	e->excluded++;
 	return false;
-}
-
-static bool is_loss(uint32_t type)
-{
-	return type == PERF_RECORD_LOST || type == PERF_RECORD_LOST_SAMPLES;
 }
 
 /* True if the filter leaves out the record's task or CPU. Live, losses concern every task. */
