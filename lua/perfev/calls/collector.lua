@@ -14,7 +14,7 @@ Collector.__index = Collector
 local WHATS_MOST = 1 << 16    -- distinct pairs of kind and stack; further stacks are left out
 local SUMS_MOST = 64          -- of one call, as above
 local PIECES_MOST = 257       -- of one call, for its timeline: one more than kept_calls keeps
-local LOG_MOST = 4096         -- pieces of a thread, for calls with a key
+local LOG_MOST = 1024         -- pieces of a thread, for calls with a key
 local OPEN_MOST = 65536       -- calls with a key that have no stop yet
 local RECENT_MOST = 1024      -- ended calls that a LOST record may still discard
 local DEPTH_MOST = 10000      -- nested calls of one function
@@ -78,6 +78,7 @@ local function thread_of(self, tid)
 end
 
 local function wants(self, tid)
+  if tid == 0 then return nil end -- idle
   local thread = self.threads[tid]
   if self.key then return thread or thread_of(self, tid) end
   return thread and thread.call and thread or nil
@@ -239,7 +240,7 @@ end
 --- A thread gets a CPU.
 function Collector:enter(time, tid, cpu)
   self.last[cpu] = time
-  local thread = self.threads[tid] or self.key and thread_of(self, tid)
+  local thread = self.threads[tid] or self.key and wants(self, tid)
   if not thread then return end
   thread.is_off = nil
   if thread.call or self.key then change_state(self, thread, time, self.on_cpu) end
@@ -265,11 +266,14 @@ function Collector:forget(tid)
   self.threads[tid] = nil
 end
 
---- Records are missing. The calls in progress on any CPU, and those that ended since the CPU's last record, may have
--- lost one, so they are left out.
+--- Records of a CPU are missing. The calls in progress on any CPU, and those that ended since that CPU's last record,
+-- may have lost one, so they are left out.
+-- @tparam ?integer cpu  nil: they are missing at an unknown time
 function Collector:lost(nr, cpu)
-  self.nr_lost = self.nr_lost + nr
-  if not cpu then return end
+  if not cpu then
+    self.lost_at_end = self.lost_at_end + nr
+    return
+  end
   local since = self.last[cpu] or 0
   for i = self.recent_head, self.recent_tail do
     local call = self.recent[i]
@@ -303,7 +307,7 @@ function M.new(opt)
   local self = setmetatable({ key = opt.key, is_function = opt.is_function, has_switches = true,
     threads = {}, open = {}, nr_open = 0, whats = {}, what_of = {}, last = {},
     recent = {}, recent_head = 1, recent_tail = 0, kept = kept_calls.new(opt.kept),
-    nr_lost = 0, incomplete = 0, restarted = 0, unstarted = 0, ended = 0, unkept = 0, without_key = 0 }, Collector)
+    lost_at_end = 0, incomplete = 0, restarted = 0, unstarted = 0, ended = 0, unkept = 0, without_key = 0 }, Collector)
   self.on_cpu, self.queued = what_of(self, "cpu"), what_of(self, "queued")
   self.woken, self.block = what_of(self, "woken"), what_of(self, "block")
   return self

@@ -5,9 +5,11 @@ local causes = require "perfev.calls.causes"
 local check = require "perfev.base.check"
 local collectors = require "perfev.calls.collector"
 local comparison = require "perfev.calls.comparison"
+local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local guard = require "perfev.base.method_guard"
 local option_tables = require "perfev.option_tables.calls"
+local ring_memory = require "perfev.live.ring_memory"
 local sentences = require "perfev.calls.sentences"
 local session = require "perfev.live.session"
 
@@ -30,18 +32,28 @@ local function fail(level, ...) error(string.format(...), level + 1) end
 
 -- ---- events ----
 
+-- Records of stacks are large, and the calls with most of them must not be those that lose some.
+local RING, RING_DEFAULT, RINGS_MOST, SHARE = 32 << 20, 8 << 20, 256 << 20, 32
+
+local function use_large_rings(s)
+  local online, memory = #(core.cpus() or {}), ring_memory.memory()
+  if s.opts.buffer or online == 0 or not memory or ring_memory.lockable(online) then return end
+  local bytes = RING
+  while bytes * online > math.min(RINGS_MOST, memory // SHARE) do bytes = bytes // 2 end
+  if bytes > RING_DEFAULT then s:configure { buffer = bytes } end
+end
+
 local function add_ends(self, s, start, stop, key)
   local collector = self.collector
   local variable = key and key:match "^args%.(.+)$"
   local function args_of(event) return variable and event:find "^[uk]probe:" and { variable } or nil end
-  s:event { start, args = args_of(start), fields = { "time", "tid", "cpu", "comm", key }, sample = function(...) collector:start(...) end,
-    lost = function(r)
-      collector:lost(r.lost, r.cpu)
-      if not r.cpu then collector.lost_at_end = collector.lost_at_end + r.lost end
-    end,
+  s:event { start, args = args_of(start), fields = { "time", "tid", "cpu", "comm", key },
+    sample = function(...) collector:start(...) end,
+    lost = function(r) collector:lost(r.lost, not r.at_end and r.cpu or nil) end, -- of all events
     exit = function(r) collector:forget(r.tid) end,
     comm = function(r) if r.exec then collector:forget(r.tid) end end }
-  s:event { stop, args = args_of(stop), fields = { "time", "tid", "cpu", key }, sample = function(...) collector:stop(...) end }
+  s:event { stop, args = args_of(stop), fields = { "time", "tid", "cpu", key },
+    sample = function(...) collector:stop(...) end }
 end
 
 local add = {}
@@ -55,7 +67,7 @@ end
 -- Both records of a switch: the tracepoint has the stack and the reason, the switch record also the return.
 function add.offcpu(self, s, opt)
   local collector = self.collector
-  self.switches = s:event { optional = true, switch = function(r)
+  s:event { optional = true, switch = function(r)
     if r.out then
       collector:leave(r.time, r.tid, r.cpu, r.preempt)
     else
@@ -73,11 +85,11 @@ end
 
 function add.wakeups(self, s)
   local collector = self.collector
-  return s:event { "sched:sched_waking | sched:sched_wakeup", fields = { "time", "args.pid" }, optional = true,
-    sample = function(time, tid) collector:wake(time, tid) end }
+  return s:event { "sched:sched_waking | sched:sched_wakeup", fields = { "time", "args.pid" },
+    optional = true, sample = function(time, tid) collector:wake(time, tid) end }
 end
 
--- A function that touches much memory has many faults: their stacks have no kernel part and no copy of the stack.
+-- A function that touches much memory has many faults, so they have no stacks. The CPU samples show their places.
 function add.faults(self, s)
   local collector = self.collector
   local function count(event, kind)
@@ -111,7 +123,7 @@ local function page_of(self, opt)
   local report = comparison.compare(self.collector, how)
   local remarks = sentences.remarks(report, self.collector)
   for _, line in ipairs(missing_lines(self)) do remarks[#remarks + 1] = line end
-  return { title = opt.title or self.title, headline = sentences.headline(report, how),
+  return { title = opt.title or self.title, headline = sentences.headline(report, how, self.collector),
     second = sentences.second_line(report), report = report, remarks = remarks }
 end
 
@@ -177,8 +189,8 @@ local function new(spec, level)
   local title = opt.func or ("from %s to %s"):format(start, stop)
   local self = setmetatable({ root = root, events = {}, title = title }, Calls)
   self.collector = collectors.new { key = opt.key ~= nil, is_function = opt.func ~= nil, kept = opt.kept or KEPT }
-  self.collector.lost_at_end = 0
   local s = session.default()
+  use_large_rings(s)
   local how = { freq = opt.freq or 1999, callchain = opt.callchain or "dwarf" }
   add_ends(self, s, start, stop, opt.key)
   for _, part in ipairs(PARTS) do

@@ -79,9 +79,17 @@ local function cause_text(report, row)
     faults_text(report, row), path ~= "" and ": " .. escape(path) or "", interval_text(row))
 end
 
---- Returns the first line: the cause.
-function M.headline(report, how)
-  if report.count == 0 then return "no call began and ended during the run" end
+-- The calls with the most records lose some first, and they are often the slow ones.
+local SHARE_TO_DOUBT = 0.01
+
+local function doubt_text(report, collector)
+  if collector.incomplete <= SHARE_TO_DOUBT * report.count then return "" end
+  local nr = collector.incomplete
+  return ("; but %s more %s lost records and %s left out"):format(M.number(nr), nr == 1 and "call" or "calls",
+    nr == 1 and "is" or "are")
+end
+
+local function cause_line(report, how)
   if #report.slow == 0 then
     return ("none of the %s took %s or more"):format(counted(report.count, "call"), M.duration(how.over))
   end
@@ -94,6 +102,15 @@ function M.headline(report, how)
     return ("%s have no certain cause; they may %s"):format(who_text(report, how), cause_text(report, row))
   end
   return who_text(report, how) .. " " .. cause_text(report, row)
+end
+
+--- Returns the first line: the cause.
+function M.headline(report, how, collector)
+  if report.count == 0 and collector.incomplete > 0 then
+    return ("all %s are left out, because records were lost"):format(counted(collector.incomplete, "call"))
+  end
+  if report.count == 0 then return "no call began and ended during the run" end
+  return cause_line(report, how) .. doubt_text(report, collector)
 end
 
 --- Returns the second largest cause as a line, or nil.
@@ -112,7 +129,8 @@ function M.remarks(report, collector)
   local function add(n, what)
     if n > 0 then lines[#lines + 1] = counted(n, "call") .. " " .. what end
   end
-  add(collector.incomplete, "left out: records were lost meanwhile")
+  add(collector.incomplete, "left out: records were lost meanwhile\n  try: a larger ring, as in -m 64M, or smaller "
+    .. "records, as with --call-graph fp")
   add(collector.ended, "left out: the thread ended or ran another program in between")
   add(collector.open_at_end, "left out: not ended at the end of the run")
   add(collector.restarted, "left out: they began again before they ended")

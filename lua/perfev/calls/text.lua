@@ -14,11 +14,11 @@ local function table_lines(report)
     if row.is_count then return ("%.1f"):format(value) end
     return ("%.3f"):format(value / unit[1])
   end
-  local lines = { ("%-27s %10s %10s %10s  %19s"):format(unit[2] .. " PER CALL", "SLOW", "REST", "DIFFERENCE",
+  local lines = { ("%-26s %10s %10s %10s  %19s"):format(unit[2] .. " PER CALL", "SLOW", "REST", "DIFFERENCE",
     "95 % INTERVAL") }
   local function add(row)
     if row.slow == 0 and row.rest == 0 then return end
-    lines[#lines + 1] = ("%-27s %10s %10s %10s  %19s"):format((row.is_code and "  " or "") .. row.name,
+    lines[#lines + 1] = ("%-26s %10s %10s %10s  %19s"):format((row.is_code and "  " or "") .. row.name,
       number(row, row.slow), number(row, row.rest), number(row, row.difference),
       row.interval and ("%s to %s"):format(number(row, row.interval[1]), number(row, row.interval[2])) or "-")
     if row.path and row.path[1] and not row.is_count and row.key ~= "cpu"
