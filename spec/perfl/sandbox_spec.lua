@@ -334,7 +334,7 @@ describe("every shipped script", function()
   -- Words and a command for scripts that need them.
   local words = {
     annotate = { "main" }, flightrec = { "cpu-clock" }, funccount = { "page-faults" }, funclatency = { "f" },
-    latency = { "cs", "page-faults" }, sched = { "latency" }, trace = { "page-faults" },
+    latency = { "cs", "page-faults" }, slow = { "cs", "page-faults" }, sched = { "latency" }, trace = { "page-faults" },
     tpoint = { "sched:sched_switch" }, watch = { "x" }, diff = { "a", "b" },
   }
 

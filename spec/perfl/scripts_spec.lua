@@ -91,6 +91,8 @@ describe("a script called by name:", function()
     profile = { "-e EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
     latency = { "START", "STOP", "--by FIELDS", "--per FIELD", "-f FORMAT", "--slot TIME", "--histogram",
       "--least TIME", "--interval TIME" },
+    slow = { "FUNCTION|START", "STOP", "--slowest SHARE", "--quantile Q", "--over TIME", "--key FIELD", "--with PARTS",
+      "-F HZ", "--call-graph HOW", "-f FORMAT" },
     timeline = { "--mark EVENT", "--irq" },
     offcputime = { "--least TIME", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
     faultstacks = { "--major", "--minor", "-f FORMAT", "--user", "--kernel" },

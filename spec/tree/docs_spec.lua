@@ -116,7 +116,7 @@ describe("doc/api has a heading for each name and a name for each heading:", fun
     local names, hooks = keys_of(perfev, "perfev."), keys_of(perfev.hooks, "perfev.hooks.")
     for name in pairs(hooks) do names[name] = true end
     -- Modules that are loaded at their first use.
-    names["perfev.profile"], names["perfev.frames"] = true, true
+    names["perfev.profile"], names["perfev.frames"], names["perfev.calls"] = true, true, true
     for name in pairs(keys_of(perfev.frames, "perfev.frames.")) do names[name] = true end
     for name in pairs(keys_of(perfev.profile, "perfev.profile.")) do names[name] = true end
     for name in pairs(keys_of(perfev.picture, "perfev.picture.")) do names[name] = true end

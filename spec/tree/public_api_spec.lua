@@ -82,6 +82,7 @@ local classes = {
   end),
   line = made(function() return perfev.line "%d{tid}\n" end),
   p = made(function() return perfev.profile {} end),
+  watched = made(function() return perfev.calls { start = "cs", stop = "page-faults" } end),
   d = made(function() return assert(perfev.decoder { sample_type = { "ip" } }) end),
   attr = made(function() return require("perfev.core").attr_new {} end),
   m = made(function() return perfev.hooks.memory(8) end),

@@ -136,6 +136,10 @@ perfev.escape(s: string): string
 perfev.picture.heatmap(options: perfev.HeatmapOptions): string
 perfev.picture.histogram(options: perfev.HistogramOptions): string
 perfev.picture.timeline(options: perfev.TimelineOptions): string
+perfev.calls(spec: perfev.CallsSpec): perfev.Calls
+watched:text(options: perfev.CallsReport?): string
+watched:json(options: perfev.CallsReport?): string
+watched:html(options: perfev.CallsReport?): string
 perfev.profile(options: perfev.ProfileOptions?): perfev.Profile
 perfev.profile.read(source: string|file*|function, options: perfev.ProfileOptions?): perfev.Profile!
 p:add(stack: perfev.AnyStack, ...: number)
@@ -299,7 +303,7 @@ local objects = {
   { "perfev.profile", "perfev.profile" }, { "perfev.symbol", "perfev.symbol" },
   { "sim", "perfev.sim" }, { "k", "perfev.Kernel" }, { "units", "perfev.units" },
   { "syscalls", "perfev.syscalls" }, { "tool", "perfev.tool" },
-  { "s", "perfev.Session" },
+  { "s", "perfev.Session" }, { "watched", "perfev.Calls" },
   { "ev", "perfev.Event" },
   { "r", "perfev.Record" },
   { "rec", "perfev.Recording" },
@@ -356,6 +360,11 @@ local classes = {
   { "perfev.SamplerOptions", "profiles", "under", {
     under = "string|string[]", value = "string", where = "perfev.Condition",
     by = "string|string[]", add = "function" } },
+  { "perfev.CallsSpec", "calls", "func", {
+    func = "string", start = "string", stop = "string", key = "string", with = "string[]",
+    freq = "integer", callchain = "string", kept = "integer" } },
+  { "perfev.CallsReport", "calls", "slowest", {
+    slowest = "number", over = "perfev.Duration", title = "string" } },
   { "perfev.HeatmapOptions", "pictures", "cells", {
     cells = "table[]", series = "table[]", step = "integer", unit = "string", title = "string",
     format = '"svg"|"html"', notes = "string[]" } },

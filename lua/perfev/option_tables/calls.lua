@@ -8,7 +8,7 @@ M.calls = {
   kept = "integer 100..2^24",
 }
 M.calls_report = {
-  slowest = "number", over = "duration", title = "string", format = "one of text, html, json",
+  slowest = "number", over = "duration", title = "string",
 }
 
 return M
