@@ -27,6 +27,7 @@ local causes = {
   major = { "major page faults", "read_catalog", needs_disk = true },
   ["function"] = { "on the CPU:", "score" },
   sibling = { "on the CPU:", "render" },
+  callers = { "on the CPU:", "encode" },
   allocation = { "allocating memory:", "copy_tree" },
   cache = { "on the CPU:", "look_up" },
   zeroing = { "on the CPU:", "clear_arena" },
@@ -35,7 +36,7 @@ local causes = {
   handover = { "on the CPU:", "compress_page", key = "args.id" },
 }
 
-local in_short_form = { "lock", "sibling", "handover" }
+local in_short_form = { "lock", "callers", "handover" }
 
 local cc = os.getenv "CC" or "gcc"
 local why_not = not run.root and "not root"
@@ -60,10 +61,10 @@ teardown(function() if dir then run.remove(dir) end end)
 local function headline_of(name)
   local files = dir .. "/" .. name
   assert(os.execute("mkdir " .. files))
-  local cmd = { run.perfl, "-q", "-m", "32M", "slow", program .. ":handle", "--", program, name, files, SEED }
+  local cmd = { run.perfl, "-q", "slow", program .. ":handle", "--", program, name, files, SEED }
   if causes[name].key then
     table.move({ "uprobe:" .. program .. ":begin_request", "uprobe:" .. program .. ":end_request",
-      "--key", causes[name].key, "--", program, name, files, SEED }, 1, 8, 6, cmd)
+      "--key", causes[name].key, "--", program, name, files, SEED }, 1, 9, 4, cmd)
   end
   local r = run(cmd)
   run.remove(files)

@@ -121,9 +121,39 @@ local function add_paths(tree, calls, is_of_row, whats, paths, factor)
   end
 end
 
--- Descends while one function explains most of the difference.
+-- Returns the functions below a node that explain `least` of the difference over all branches, outermost first: a
+-- function that several others call, or a signal's handler.
+local function functions_below(node, least)
+  local values, weights, names = {}, {}, {}
+  local function add(parent, depth, above)
+    for _, child in pairs(parent.children) do
+      local name, is_outermost = child.name, not above[child.name]
+      if is_outermost then
+        if not values[name] then names[#names + 1] = name end
+        values[name] = (values[name] or 0) + child.value
+        weights[name] = (weights[name] or 0) + child.value * depth
+        above[name] = true
+      end
+      add(child, depth + 1, above)
+      if is_outermost then above[name] = nil end
+    end
+  end
+  add(node, 1, {})
+  local found = {}
+  for _, name in ipairs(names) do
+    if values[name] > 0 and values[name] >= least then found[#found + 1] = name end
+  end
+  table.sort(found, function(a, b)
+    local depth_a, depth_b = weights[a] / values[a], weights[b] / values[b]
+    if depth_a ~= depth_b then return depth_a < depth_b end
+    return a < b
+  end)
+  return found
+end
+
+-- Descends while one function explains most of the difference; then adds those that all branches reach.
 local function steepest(tree)
-  local path, node = {}, tree
+  local path, node, least = {}, tree, SHARE_OF_PATH * tree.value
   while true do
     local best
     for _, child in pairs(node.children) do
@@ -131,10 +161,12 @@ local function steepest(tree)
         best = child
       end
     end
-    if not best or best.value < SHARE_OF_PATH * tree.value or best.value <= 0 then return path end
+    if not best or best.value < least or best.value <= 0 then break end
     table.insert(path, 1, best.name)
     node = best
   end
+  for _, name in ipairs(functions_below(node, least)) do table.insert(path, 1, name) end
+  return path
 end
 
 local NAMES_MOST = 4

@@ -29,6 +29,23 @@ static void serve_sibling(bool slow)
 	render(slow ? SLOW_US : 200);
 }
 
+/* ---- callers: each slow call reaches the function by another one ---- */
+
+SEPARATE static void encode(unsigned us) { burn(us); }
+
+SEPARATE static void send_page(unsigned us) { encode(us); }
+
+SEPARATE static void send_image(unsigned us) { encode(us); }
+
+SEPARATE static void send_script(unsigned us) { encode(us); }
+
+static void serve_callers(bool slow)
+{
+	static void (*const senders[])(unsigned us) = { send_page, send_image, send_script };
+
+	senders[random_below(3)](slow ? SLOW_US : 300);
+}
+
 /* ---- allocation ---- */
 
 enum { BLOCKS = 8192 };
@@ -199,6 +216,7 @@ static void serve_handover(bool slow)
 const struct cause code[] = {
 	{ "function", NULL, serve_function },
 	{ "sibling", NULL, serve_sibling },
+	{ "callers", NULL, serve_callers },
 	{ "allocation", NULL, serve_allocation },
 	{ "cache", prepare_cache, serve_cache },
 	{ "zeroing", prepare_zeroing, serve_zeroing },
