@@ -38,8 +38,8 @@ if opt.slowest then
   share = number and (opt.slowest:find "%%$" and number / 100 or number)
 end
 if (opt.slowest or opt.quantile) and not (share and share > 0 and share < 1) then
-  refuse(opt.quantile and "--quantile: a number between 0 and 1\n  try: --quantile 0.99"
-    or "--slowest: a share of the calls\n  try: --slowest 5%")
+  refuse(opt.quantile and ("--quantile %s: not a number between 0 and 1\n  try: --quantile 0.99"):format(opt.quantile)
+    or ("--slowest %s: not a share of the calls\n  try: --slowest 5%%"):format(perfev.escape(opt.slowest)))
 end
 if opt.key and not opt.stop then refuse "--key: joins two events\n  try: slow START STOP --key FIELD" end
 if opt.key then tool.field_list("slow", "--key", opt.key) end

@@ -106,7 +106,13 @@ describe("the first line of slow", function()
   it("says so if there is nothing to compare", function()
     assert.equal("none of the 60 calls took 1.00 s or more", first_line("disk", "--over", "1s"))
     assert.equal("all 60 calls are slow: there is no rest to compare them with", first_line("disk", "--over", "1us"))
-    assert.equal("no call began and ended during the run", first_line "")
+  end)
+
+  it("says why there are no calls", function()
+    assert.equal("no call began during the run", first_line "")
+    assert.equal("2 calls began, and none ended during the run", first_line "begin(10, 1, 7) begin(11, 2, 8)")
+    assert.matches("^no call began and ended in the same thread\n  try: %-%-key FIELD",
+      report "begin(10, 1, 7) stop(20, 1, 8)")
   end)
 
   it("selects by duration and by quantile", function()
@@ -219,8 +225,9 @@ describe("slow", function()
 
   it("refuses contradictory and unknown words", function()
     refused("slow: --slowest, --quantile or --over, only one of them\n", "./a:f", "--over", "1s", "--slowest", "1%")
-    refused("slow: --slowest: a share of the calls\n  try: --slowest 5%\n", "./a:f", "--slowest", "0")
-    refused("slow: --quantile: a number between 0 and 1\n  try: --quantile 0.99\n", "./a:f", "--quantile", "99")
+    refused("slow: --slowest 0: not a share of the calls\n  try: --slowest 5%\n", "./a:f", "--slowest", "0")
+    refused("slow: --quantile 99: not a number between 0 and 1\n  try: --quantile 0.99\n", "./a:f", "--quantile",
+      "99")
     refused("slow: --key: joins two events\n  try: slow START STOP --key FIELD\n", "./a:f", "--key", "tid")
     refused("slow: --key: no record has a field 'tidd' (did you mean 'tid'?)\n", "a:b", "a:c", "--key", "tidd")
     refused("slow: --with: 'disk' is not one of cpu, offcpu, wakeups, faults\n", "./a:f", "--with", "cpu,disk")

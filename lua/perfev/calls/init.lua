@@ -5,11 +5,9 @@ local causes = require "perfev.calls.causes"
 local check = require "perfev.base.check"
 local collectors = require "perfev.calls.collector"
 local comparison = require "perfev.calls.comparison"
-local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local guard = require "perfev.base.method_guard"
 local option_tables = require "perfev.option_tables.calls"
-local ring_memory = require "perfev.live.ring_memory"
 local sentences = require "perfev.calls.sentences"
 local session = require "perfev.live.session"
 
@@ -32,16 +30,7 @@ local function fail(level, ...) error(string.format(...), level + 1) end
 
 -- ---- events ----
 
--- Records of stacks are large, and the calls with most of them must not be those that lose some.
-local RING, RING_DEFAULT, RINGS_MOST, SHARE = 32 << 20, 8 << 20, 256 << 20, 32
-
-local function use_large_rings(s)
-  local online, memory = #(core.cpus() or {}), ring_memory.memory()
-  if s.opts.buffer or online == 0 or not memory or ring_memory.lockable(online) then return end
-  local bytes = RING
-  while bytes * online > math.min(RINGS_MOST, memory // SHARE) do bytes = bytes // 2 end
-  if bytes > RING_DEFAULT then s:configure { buffer = bytes } end
-end
+local RING_MOST = 32 << 20 -- the calls with most stacks must not be those that lose some
 
 local function add_ends(self, s, start, stop, key)
   local collector = self.collector
@@ -115,7 +104,8 @@ local function missing_lines(self)
 end
 
 local function how_of(self, opt)
-  return { slowest = opt.slowest or SLOWEST, over = opt.over, root = self.root }
+  return { slowest = opt.slowest or SLOWEST, over = opt.over, root = self.root, func = self.func,
+    joins_by_thread = not self.func and not self.has_key }
 end
 
 local function page_of(self, opt)
@@ -165,6 +155,9 @@ local function ends_of_function(func)
   return ("%sprobe:%s"):format(kind, name), ("%sretprobe:%s"):format(kind, name), causes.plain_name(symbol)
 end
 
+-- FILE:SYMBOL as an event: a path has a slash, which the name of an event has not before its colon.
+local function event_of(text) return text:find "^[^:]*/[^:]*:[^:/]+$" and "uprobe:" .. text or text end
+
 local function wanted_parts(with, level)
   local wanted = {}
   for _, part in ipairs(with or PARTS) do
@@ -184,13 +177,14 @@ local function new(spec, level)
     fail(level, "calls: func, or start and stop")
   end
   local wanted = wanted_parts(opt.with, level + 1)
-  local start, stop, root = opt.start, opt.stop, nil
+  local start, stop, root = opt.start and event_of(opt.start), opt.stop and event_of(opt.stop), nil
   if opt.func then start, stop, root = ends_of_function(opt.func) end
   local title = opt.func or ("from %s to %s"):format(start, stop)
   local self = setmetatable({ root = root, events = {}, title = title }, Calls)
+  self.func, self.has_key = opt.func, opt.key ~= nil
   self.collector = collectors.new { key = opt.key ~= nil, is_function = opt.func ~= nil, kept = opt.kept or KEPT }
   local s = session.default()
-  use_large_rings(s)
+  s.ring_most = math.max(s.ring_most or 0, RING_MOST)
   local how = { freq = opt.freq or 1999, callchain = opt.callchain or "dwarf" }
   add_ends(self, s, start, stop, opt.key)
   for _, part in ipairs(PARTS) do

@@ -104,12 +104,26 @@ local function cause_line(report, how)
   return who_text(report, how) .. " " .. cause_text(report, row)
 end
 
+-- Why there is no call to compare.
+local function no_call_text(how, collector)
+  local begun = collector.open_at_end + collector.restarted + collector.ended + collector.unkept
+  if begun > 0 and collector.unstarted > 0 and how.joins_by_thread then
+    return "no call began and ended in the same thread\n  try: --key FIELD, a field of both events"
+  end
+  if begun > 0 then return ("%s began, and none ended during the run"):format(counted(begun, "call")) end
+  if how.func then
+    return ("%s was never called during the run\n  try: another function; the compiler may have inlined this one")
+      :format(escape(how.func))
+  end
+  return "no call began during the run"
+end
+
 --- Returns the first line: the cause.
 function M.headline(report, how, collector)
   if report.count == 0 and collector.incomplete > 0 then
     return ("all %s are left out, because records were lost"):format(counted(collector.incomplete, "call"))
   end
-  if report.count == 0 then return "no call began and ended during the run" end
+  if report.count == 0 then return no_call_text(how, collector) end
   return cause_line(report, how) .. doubt_text(report, collector)
 end
 

@@ -51,7 +51,7 @@ local function buffer_sizes(session)
   if not bytes and session.events[1] then
     local online, why = core.cpus() or {}
     local rings = #(opts.cpus or online)
-    bytes, why = ring_memory.default_ring(rings, #online, memory, keeps_up(session))
+    bytes, why = ring_memory.default_ring(rings, #online, memory, keeps_up(session), session.ring_most)
     if why then session:_log(1, ("rings of %s on %d CPUs: %s"):format(options.size_text(bytes), rings, why)) end
   end
   return bytes, waiting or ring_memory.default_waiting(memory)

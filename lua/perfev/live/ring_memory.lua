@@ -46,11 +46,12 @@ end
 -- @tparam integer cpus    the number of online CPUs
 -- @tparam ?integer total  from `memory`
 -- @tparam boolean keeps_up  only aggregators and text lines take the records
+-- @tparam ?integer most     the largest size, if nothing limits it
 -- @treturn integer  a power of two
 -- @treturn ?string
-function M.default_ring(rings, cpus, total, keeps_up)
+function M.default_ring(rings, cpus, total, keeps_up, most)
   local lockable = M.lockable(cpus)
-  local bytes, why = keeps_up and RING_WITHOUT_FUNCTION or RING_MOST
+  local bytes, why = most or keeps_up and RING_WITHOUT_FUNCTION or RING_MOST, nil
   local function halve_until(fits, reason)
     while bytes > PAGE and not fits() do bytes, why = bytes // 2, reason end
   end
