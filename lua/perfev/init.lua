@@ -94,7 +94,8 @@ end
 -- Modules of their own, loaded when they are named.
 local modules = {
   frames = "perfev.aggregate.frames", picture = "perfev.picture", profile = "perfev.profile", sim = "perfev.sim",
-  calls = "perfev.calls", tool = "perfev.tool", units = "perfev.base.parse_units", syscalls = "perfev.tracepoint.syscalls",
+  calls = "perfev.calls",
+  tool = "perfev.tool", units = "perfev.base.parse_units", syscalls = "perfev.tracepoint.syscalls",
 }
 setmetatable(M, { __index = function(_, name)
   return modules[name] and require(modules[name]) or nil

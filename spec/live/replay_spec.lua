@@ -119,6 +119,7 @@ local called_with = {
   annotate = { "no_such_function" },
   biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, funccount = { "sched:sched_process_exit" },
   growth = { "-f", "folded" }, memleak = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
+  slow = { "syscalls:sys_enter_close", "syscalls:sys_exit_close" },
   sched = { "timehist" }, offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" },
   profile = { "-F", "2000", "-f", "folded" },
   top = { "--interval", "1h" }, tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
