@@ -52,6 +52,13 @@ describe("a collector of calls", function()
     assert.equal(1, c.unstarted)
   end)
 
+  it("ends a call whose nested calls are more than the kernel has return events for", function()
+    local c = new { is_function = true }
+    for i = 1, 100 do c:start(i, 7, 0, "app") end
+    for i = 1, 64 do c:stop(100 + i, 7, 0) end -- MAX_URETPROBE_DEPTH
+    assert.same({ { took = 163, cpu = 163 } }, calls_of(c))
+  end)
+
   it("counts the outermost call of a function that calls itself", function()
     local c = new { is_function = true }
     c:start(10, 7, 0, "app") c:start(12, 7, 0, "app") c:start(13, 7, 0, "app")

@@ -17,7 +17,7 @@ local PIECES_MOST = 257       -- of one call, for its timeline: one more than ke
 local LOG_MOST = 1024         -- pieces of a thread, for calls with a key
 local OPEN_MOST = 65536       -- calls with a key that have no stop yet
 local RECENT_MOST = 1024      -- ended calls that a LOST record may still discard
-local DEPTH_MOST = 10000      -- nested calls of one function
+local DEPTH_MOST = 63         -- further nested calls have no return event: MAX_URETPROBE_DEPTH is 64
 
 -- The kinds of pieces. Counts have no duration.
 M.is_count = { sample = true, minor = true, major = true, block = true }
