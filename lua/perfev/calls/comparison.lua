@@ -10,6 +10,7 @@ local RESAMPLES = 1000
 local SHARE_OF_PATH = 0.8   -- of the difference that a function must explain
 local SHARE_OF_CODE = 0.6   -- of the difference on the CPU that names its kind
 local SHARE_TO_MENTION = 0.2
+local CALLS_TO_MENTION = 0.05 -- share of the slow calls that have another main cause
 
 local COUNTS = { minor = "minor page faults", major = "major page faults", block = "times blocked" }
 local NO_CAUSE = { took = true, perf = true }
@@ -327,6 +328,14 @@ local function score(self, by_key, sums)
   end
 end
 
+-- Returns the kind of code that stands for all time on the CPU. It explains at most the difference of that time:
+-- without samples of the rest, the kind's time in the rest is unknown and not zero.
+local function main_code(code, cpu)
+  local row = setmetatable({ calls = cpu.calls, score = cpu.score }, { __index = code })
+  if code.difference > cpu.difference then row.difference, row.interval = cpu.difference, cpu.interval end
+  return row
+end
+
 -- The rows that explain the difference, the one that is the main part of most slow calls first. Of the code on the CPU
 -- the main kind stands for all.
 local function order_of_causes(self, sums)
@@ -349,7 +358,7 @@ local function order_of_causes(self, sums)
   end)
   for i, row in ipairs(list) do
     if row.key == "cpu" and code and code.difference >= SHARE_OF_CODE * row.difference then
-      code.calls, code.score, list[i] = row.calls, row.score, code
+      list[i] = main_code(code, row)
     end
   end
   return list
@@ -381,12 +390,18 @@ function M.compare(collector, how)
   return self
 end
 
---- Returns the row that is worth a line of its own beside the first, or nil.
+--- Returns the row that is worth a line of its own beside the first, or nil; and true if it follows from the first: the
+-- waits for a CPU of calls that run longer or block more often.
 function M.second(self)
-  local first, second, all = self.causes[1], self.causes[2], self.rows[1]
-  if not second or second == first or second.difference <= 0 then return nil end
-  if second.score < SHARE_TO_MENTION * all.difference then return nil end
-  return second
+  local first, second, least = self.causes[1], self.causes[2], SHARE_TO_MENTION * self.rows[1].difference
+  for _, row in ipairs(self.causes) do
+    if row ~= first and (row.key == "preempted" or row.key == "woken") and row.difference - row.score >= least then
+      return row, true
+    end
+  end
+  if not second or second.difference <= 0 or second.score < least then return nil end
+  if second.calls > 0 and second.calls < CALLS_TO_MENTION * #self.slow then return nil end
+  return second, false
 end
 
 --- Adds the calls of a group to a profile of ns per call.

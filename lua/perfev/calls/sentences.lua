@@ -65,8 +65,8 @@ local function faults_text(report, row)
   return ""
 end
 
--- "wait 9.8 ms longer for a lock: pthread_mutex_lock < log_line < handle"
-local function cause_text(report, row)
+-- "wait 9.8 ms longer for a lock: pthread_mutex_lock < log_line < handle", of one call "waits 9.8 ms …"
+local function cause_text(report, row, nr)
   local words = causes.reasons[row.key]
   local object = words[2]
   if row.word and row.key == "preempted" then object = object .. ", taken by " .. escape(row.word) end
@@ -75,8 +75,9 @@ local function cause_text(report, row)
     object = ("%s (%s)"):format(object, row.word)
   end
   local path = comparison.path_text(row.path)
-  return ("%s %s longer%s%s%s%s"):format(words[1], M.duration(row.difference), object ~= "" and " " .. object or "",
-    faults_text(report, row), path ~= "" and ": " .. escape(path) or "", interval_text(row))
+  return ("%s%s %s longer%s%s%s%s"):format(words[1], nr == 1 and "s" or "", M.duration(row.difference),
+    object ~= "" and " " .. object or "", faults_text(report, row), path ~= "" and ": " .. escape(path) or "",
+    interval_text(row))
 end
 
 -- The calls with the most records lose some first, and they are often the slow ones.
@@ -89,16 +90,28 @@ local function doubt_text(report, collector)
     nr == 1 and "is" or "are")
 end
 
+-- The slowest calls are always slower, if only by chance.
+local MUCH_SLOWER = 1.25
+
 local function cause_line(report, how)
   if #report.slow == 0 then
     return ("none of the %s took %s or more"):format(counted(report.count, "call"), M.duration(how.over))
   end
+  if report.count == 1 then return "only one call: there are no others to compare it with" end
   if #report.rest == 0 then
     return ("all %s are slow: there is no rest to compare them with"):format(counted(report.count, "call"))
   end
   local row = report.causes[1]
   if not row or row.difference <= 0 then return who_text(report, how) .. " take longer, for no reason that was seen" end
-  if row.interval and row.interval[1] <= 0 then
+  local all = report.rows[1]
+  if all.slow < MUCH_SLOWER * all.rest then
+    return ("no call is much slower: %s take %s, the rest %s"):format(who_text(report, how), M.duration(all.slow),
+      M.duration(all.rest))
+  end
+  if not row.interval then
+    return ("%s are too few to be sure; they may %s"):format(who_text(report, how), cause_text(report, row))
+  end
+  if row.interval[1] <= 0 then
     return ("%s have no certain cause; they may %s"):format(who_text(report, how), cause_text(report, row))
   end
   return who_text(report, how) .. " " .. cause_text(report, row)
@@ -129,10 +142,17 @@ end
 
 --- Returns the second largest cause as a line, or nil.
 function M.second_line(report)
-  local row = report.causes and comparison.second(report)
+  if not report.rows then return nil end
+  local all, first = report.rows[1], report.causes[1]
+  if all.slow < MUCH_SLOWER * all.rest then
+    return first and first.difference > 0 and ("they %s"):format(cause_text(report, first)) or nil
+  end
+  local row, follows = comparison.second(report)
   if not row then return nil end
+  if follows then return ("they therefore also %s"):format(cause_text(report, row)) end
   if row.calls > 0 then
-    return ("%s of the %s mostly %s"):format(M.number(row.calls), M.number(#report.slow), cause_text(report, row))
+    return ("%s of the %s mostly %s"):format(M.number(row.calls), M.number(#report.slow),
+      cause_text(report, row, row.calls))
   end
   return ("they also %s"):format(cause_text(report, row))
 end
