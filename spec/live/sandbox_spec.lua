@@ -278,7 +278,8 @@ describe("every shipped script runs in the sandbox:", function()
     latency = { "syscalls:sys_enter_close", "syscalls:sys_exit_close" }, sched = { "latency" },
     stat = { "--", "true" }, strace = { "true" }, tpoint = { "sched:sched_switch" },
     trace = { "syscalls:sys_enter_close" },
-    slow = { "syscalls:sys_enter_close", "syscalls:sys_exit_close" }, ulocks = { "--", "true" }, top = { "-I", "100ms" },
+    slow = { "syscalls:sys_enter_close", "syscalls:sys_exit_close" },
+    ulocks = { "--", "true" }, top = { "-I", "100ms" },
     watch = { "./writes:shared", "--", "./writes" },
     profile = { "-f", "folded" }, diff = { "before.folded", "after.folded" },
   }

@@ -8,27 +8,28 @@ local escape = require "perfev.base.escape"
 local markup = require "perfev.picture.markup"
 local profiles = require "perfev.profile"
 local sentences = require "perfev.calls.sentences"
+local table_rows = require "perfev.calls.table_rows"
 local timeline = require "perfev.calls.timeline"
 
 local function text(words) return markup(escape(words)) end
 
 local function cell(row, ns)
-  if row.is_count then return ("%.1f"):format(ns) end
+  if row.is_count then return (("%.1f"):format(ns):gsub("^%-0%.0$", "0.0")) end
   return sentences.duration(ns)
 end
 
 local function row_html(row)
   local interval = row.interval and ("%s to %s"):format(cell(row, row.interval[1]), cell(row, row.interval[2])) or ""
-  local path = row.path and not row.is_count and row.key ~= "cpu" and comparison.path_text(row.path) or ""
+  local path = row.shows_code and comparison.path_text(row.path) or ""
   return ('<tr class="%s"><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td><code>%s</code></td></tr>\n')
     :format(row.is_code and "part" or row.key == "took" and "all" or "", text(row.name), cell(row, row.slow),
     cell(row, row.rest), cell(row, row.difference), interval, text(path))
 end
 
-local function table_html(rows)
+local function table_html(report)
   local parts = { "<h2>Per call</h2>\n<table>\n<tr><th>what</th><th>slow</th><th>rest</th><th>difference</th>",
     "<th>95 % interval</th><th>code</th></tr>\n" }
-  for _, row in ipairs(rows) do parts[#parts + 1] = row_html(row) end
+  for _, row in ipairs(table_rows(report)) do parts[#parts + 1] = row_html(row) end
   parts[#parts + 1] = "</table>\n"
   return table.concat(parts)
 end
@@ -59,7 +60,7 @@ local function report_html(page)
   local function add(words) parts[#parts + 1] = "<p>" .. text(words) .. "</p>\n" end
   if page.second then add(page.second) end
   if page.report.rows then
-    parts[#parts + 1] = table_html(page.report.rows)
+    parts[#parts + 1] = table_html(page.report)
     for _, example in ipairs(page.report.examples) do
       if example[2] then parts[#parts + 1] = lanes_html(page.report, example[1], example[2]) end
     end

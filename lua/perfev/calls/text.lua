@@ -3,44 +3,26 @@
 local comparison = require "perfev.calls.comparison"
 local escape = require "perfev.base.escape"
 local sentences = require "perfev.calls.sentences"
+local table_rows = require "perfev.calls.table_rows"
 local timeline = require "perfev.calls.timeline"
-
-local SHARE_OF_CODE_LINE = 0.05 -- of the difference, for the code below a row
 
 local function table_lines(report)
   local all = report.rows[1]
   local unit = sentences.table_unit(math.max(all.slow, all.rest))
   local function number(row, value)
-    if row.is_count then return ("%.1f"):format(value) end
-    return ("%.3f"):format(value / unit[1])
+    local text = row.is_count and ("%.1f"):format(value) or ("%.3f"):format(value / unit[1])
+    return (text:gsub("^%-(0%.0+)$", "%1"))
   end
   local lines = { ("%-26s %10s %10s %10s  %19s"):format(unit[2] .. " PER CALL", "SLOW", "REST", "DIFFERENCE",
     "95 % INTERVAL") }
-  local function add(row)
-    if row.slow == 0 and row.rest == 0 then return end
+  for _, row in ipairs(table_rows(report)) do
     lines[#lines + 1] = ("%-26s %10s %10s %10s  %19s"):format((row.is_code and "  " or "") .. row.name,
       number(row, row.slow), number(row, row.rest), number(row, row.difference),
       row.interval and ("%s to %s"):format(number(row, row.interval[1]), number(row, row.interval[2])) or "-")
-    if row.path and row.path[1] and not row.is_count and row.key ~= "cpu"
-      and row.difference >= SHARE_OF_CODE_LINE * all.difference then
+    if row.shows_code then
       local line = "    " .. escape(comparison.path_text(row.path))
       lines[#lines + 1] = #line > 80 and line:sub(1, 77) .. "..." or line
     end
-  end
-  local states, cpu = {}, {}
-  for _, row in ipairs(report.rows) do
-    if row.is_code or row.key == "cpu" then cpu[#cpu + 1] = row
-    elseif row.key ~= "took" and not row.is_count then states[#states + 1] = row end
-  end
-  table.sort(states, function(a, b)
-    if a.difference ~= b.difference then return a.difference > b.difference end
-    return a.key < b.key
-  end)
-  for _, row in ipairs(states) do add(row) end
-  for _, row in ipairs(cpu) do add(row) end
-  add(all)
-  for _, row in ipairs(report.rows) do
-    if row.is_count then add(row) end
   end
   return lines
 end
