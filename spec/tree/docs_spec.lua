@@ -15,7 +15,7 @@ local units = require "perfev.base.parse_units"
 local wire = require "spec.support.wire"
 
 local paths = { "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
-  "doc/install.md", "doc/tutorial.md", "doc/compare.md", "doc/merge.md", "doc/metrics.md", "doc/page.md",
+  "doc/install.md", "doc/tutorial.md", "doc/compare.md", "doc/metrics.md", "doc/page.md",
   "doc/events.md", "doc/probes.md", "doc/memory.md", "doc/network.md", "doc/recordings.md", "doc/sandbox.md",
   "doc/tracing.md",
   "doc/coverage.md",
