@@ -29,7 +29,6 @@ by other programs and by interrupts are seen only with -a.]],
 }
 
 local function refuse(why) tool.refuse("slow", why) end
-
 local nr_ways = (opt.slowest and 1 or 0) + (opt.quantile and 1 or 0) + (opt.over and 1 or 0)
 if nr_ways > 1 then refuse "--slowest, --quantile or --over, only one of them" end
 local share = opt.quantile and 1 - opt.quantile
@@ -52,7 +51,8 @@ for part in (opt["with"] or ""):gmatch "[^,%s]+" do
 end
 
 local watched = perfev.calls { func = not opt.stop and opt.start or nil, start = opt.stop and opt.start or nil,
-  stop = opt.stop, key = opt.key, with = parts, freq = opt.freq, callchain = opt.call_graph }
+  stop = opt.stop, key = opt.key, with = parts, callchain = tool.with_stacks("slow", opt, {}).callchain,
+  freq = opt.freq > 0 and opt.freq or refuse "-F: the number of samples per second is above 0" }
 perfev.done(function()
   local format = tool.output_format() == "json" and "json" or opt.format
   io.write(watched[format](watched, { slowest = not opt.over and share or nil, over = opt.over and opt.over .. "ns",

@@ -162,6 +162,13 @@ describe("the report of slow", function()
     assert.same({ { 500000, 8500000 } }, object.examples[1].lanes[1].pieces)
   end)
 
+  it("divides the time with the CPU samples only", function()
+    local object = json.decode(report("disk", "--with", "cpu", "-f", "json"))
+    local rows = {}
+    for _, row in ipairs(object.rows) do rows[row.key] = row end
+    assert.same({ 10000000, 1000000 }, { rows.blocked.slow, rows.cpu.slow })
+  end)
+
   it("shows three calls as lanes, in 80 columns", function()
     local text = report "disk"
     assert.truthy(text:find("\nthe slowest call: 11.0 ms, app, thread 7\n"
@@ -245,5 +252,8 @@ describe("slow", function()
     refused("slow: --key: joins two events\n  try: slow START STOP --key FIELD\n", "./a:f", "--key", "tid")
     refused("slow: --key: no record has a field 'tidd' (did you mean 'tid'?)\n", "a:b", "a:c", "--key", "tidd")
     refused("slow: --with: 'disk' is not one of cpu, offcpu, wakeups, faults\n", "./a:f", "--with", "cpu,disk")
+    refused("slow: -F: the number of samples per second is above 0\n", "./a:f", "-F", "0")
+    refused("slow: --call-graph: call-graph is fp, dwarf, lbr, defer or no, not 'magic'\n"
+      .. "  try: fp, dwarf, dwarf,BYTES, lbr or defer\n", "./a:f", "--call-graph", "magic")
   end)
 end)

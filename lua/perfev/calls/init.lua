@@ -53,9 +53,8 @@ function add.cpu(self, s, opt)
     sample = function(r) collector:count("sample", r.time, r.tid, r.cpu, function() return r.stack end) end }
 end
 
--- Both records of a switch: the tracepoint has the stack and the reason, the switch record also the return.
-function add.offcpu(self, s, opt)
-  local collector = self.collector
+-- The time on the CPU.
+local function add_switches(collector, s)
   s:event { optional = true, switch = function(r)
     if r.out then
       collector:leave(r.time, r.tid, r.cpu, r.preempt)
@@ -63,6 +62,11 @@ function add.offcpu(self, s, opt)
       collector:enter(r.time, r.tid, r.cpu)
     end
   end }
+end
+
+-- Both records of a switch: this one has the stack and the reason, the switch record also the return.
+function add.offcpu(self, s, opt)
+  local collector = self.collector
   return s:event { "sched:sched_switch", callchain = opt.callchain, exclude_kernel = false, optional = true,
     sample = function(r, args)
       local state = args.prev_state
@@ -187,10 +191,11 @@ local function new(spec, level)
   s.ring_most = math.max(s.ring_most or 0, RING_MOST)
   local how = { freq = opt.freq or 1999, callchain = opt.callchain or "dwarf" }
   add_ends(self, s, start, stop, opt.key)
+  self.collector.has_switches = wanted.cpu or wanted.offcpu or false
+  if self.collector.has_switches then add_switches(self.collector, s) end
   for _, part in ipairs(PARTS) do
     if wanted[part] then self.events[part] = add[part](self, s, how) end
   end
-  self.collector.has_switches = wanted.offcpu == true
   return self
 end
 
