@@ -99,7 +99,7 @@ BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
 MODULE_O = $(MODULE_C:%.c=$(BUILD)/%.o)
 MODULE_SO = $(MODULES:%=$(BUILD)/perfev/%.so) $(BUILD)/perfev/core.so
-PERFL_O = $(BUILD)/src/perfl.o $(BUILD)/src/perfl_sink.o
+PERFL_O = $(BUILD)/src/perfl.o $(BUILD)/src/perfl_child.o $(BUILD)/src/perfl_sink.o
 MAIN_O = $(PERFL_O) $(BUILD)/spec/support/host.o
 
 # Runs pkg-config once, on first use: `make check` on a fresh machine runs deps first.

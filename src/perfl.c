@@ -39,6 +39,7 @@
 #include "gen/embed.h"
 #include "lua/base/lallocator.h"
 #include "base/rights.h"
+#include "perfl_child.h"
 #include "perfl_sink.h"
 
 int luaopen_perfev_core(lua_State *L);
@@ -530,16 +531,21 @@ static int l_is_pipe(lua_State *L)
 	return 1;
 }
 
+static int l_run_child(lua_State *L) { return perfl_run_child(L, caught.fd); }
+
 static const luaL_Reg functions[] = {
 	{ "children_time", l_children_time },
 	{ "cpu_time",  l_cpu_time },
 	{ "exists",    l_exists },
+	{ "finish_child", perfl_finish_child },
 	{ "flush",     l_flush },
 	{ "heed",      l_heed },
 	{ "is_pipe",   l_is_pipe },
 	{ "open",      l_open },
 	{ "is_private_group", l_is_private_group },
+	{ "raise",     perfl_raise },
 	{ "realpath",  l_realpath },
+	{ "run_child", l_run_child },
 	{ "script",    l_script },
 	{ "script_names", l_script_names },
 	{ "take_stdout", l_take_stdout },

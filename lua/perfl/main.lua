@@ -43,7 +43,7 @@ local verbs = {
   doctor = "perfl.verb.doctor", gather = "perfl.fleet.gather", help = "perfl.help",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton", cut = "perfl.verb.cut", filter = "perfl.verb.cut",
-  merge = "perfl.verb.merge", redact = "perfl.verb.redact",
+  merge = "perfl.verb.merge", prove = "perfl.prove", redact = "perfl.verb.redact",
 }
 -- `record` has no main: it declares events and runs like a script. So does the script of `describe`.
 local every_verb = plain_copy(verbs)
@@ -705,7 +705,7 @@ local function run_verb(verb, words)
   output.prepare()
   run = { words = {} }
   local own, how
-  run.status, own, how = require(verbs[verb]).main(words, verb, every_verb)
+  run.status, own, how = require(verbs[verb]).main(words, verb, every_verb, M.main)
   if own then return run_describe(own, how) end
   return outcome()
 end

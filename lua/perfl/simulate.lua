@@ -5,7 +5,9 @@ local message = require "perfl.message"
 local sim = require "perfev.sim"
 local load_source = require "perfl.load_source"
 
-local M = {}
+local POLLIN, SIGINT = 1, 2
+
+local M = {} -- `kernel`: the one to install, made by perfl prove
 
 local function is_built_in(name)
   for _, known in ipairs(sim.worlds) do
@@ -40,17 +42,22 @@ local function load_world(path)
 end
 
 --- Installs a simulated kernel below perfev.
--- @tparam string path    a Lua file, or the name of a built-in kernel
+-- @tparam string path    a Lua file, or the name of a built-in kernel; not read if `M.kernel` is set
 -- @tparam function stop  called when the simulation has ended
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.install(path, stop)
-  local kernel, why = load_world(path)
+  local kernel, why = M.kernel, nil
+  if not kernel then kernel, why = load_world(path) end
   if not kernel then return nil, why end
   -- The session also polls perfl's signal descriptor, which belongs to the real kernel.
   kernel.outside[native.signal_fd()] = 0
   kernel.idle = kernel.idle or stop
+  kernel.interrupt = function() -- as Ctrl-C
+    native.raise(SIGINT)
+    kernel.outside[native.signal_fd()] = POLLIN
+  end
   kernel:install()
   return true
 end

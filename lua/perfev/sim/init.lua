@@ -14,6 +14,7 @@ local calls = require "perfev.sim.calls"
 local payload = require "perfev.sim.payload"
 local shown = require "perfev.base.show_value"
 local units = require "perfev.base.parse_units"
+local world_of_steps = require "perfev.sim.world"
 local worlds = require "perfev.sim.worlds"
 
 local E = core.errno
@@ -544,6 +545,13 @@ function M.new(opts)
   self.hooks = { strict = true }
   for name, call in pairs(calls.calls) do self.hooks[name] = hook(self, name, call) end
   return self
+end
+
+--- A kernel from a list of steps, for files of worlds: see sim/world.lua.
+-- @tparam table list  options of `sim.new` by name, then the steps
+-- @treturn kernel
+function M.world(list)
+  return world_of_steps.add_steps(world_of_steps.kernel(list, M.new), list)
 end
 
 --- The names of the built-in worlds, sorted.

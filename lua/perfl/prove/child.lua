@@ -1,0 +1,214 @@
+--- Runs perfl with a script on a simulated kernel in a child process, and reports what happened.
+
+local callback = require "perfev.live.callback"
+local core = require "perfev.core"
+local lua_text = require "perfl.prove.lua_text"
+local native = require "perfl.core"
+local session = require "perfev.live.session"
+local sim = require "perfev.sim"
+local simulate = require "perfl.simulate"
+local watch_memory = require "perfl.prove.watch_memory"
+local world_of_steps = require "perfev.sim.world"
+
+local M = { count = 0 } -- the number of runs
+
+local CPU_SECONDS = 1 -- of a call of the script, until it is interrupted
+local MEMORY = 256 << 20
+local KALLSYMS = "ffffffff81000100 T leaf\nffffffff81000200 T middle\nffffffff81000300 T root\n"
+
+-- ---- the kernel ----
+
+-- Kernels without steps, by the options of their worlds: made once, and copied by fork(2).
+local kernels, nr_kernels = {}, 0
+local KERNELS_MAX = 16
+
+local function kernel_of(world, files)
+  local options = {}
+  for name, value in pairs(world) do
+    if type(name) == "string" then options[name] = value end
+  end
+  local key = lua_text.encode(options)
+  if not kernels[key] then
+    if nr_kernels >= KERNELS_MAX then kernels, nr_kernels = {}, 0 end
+    local k = world_of_steps.kernel(options, sim.new)
+    if (options.world or "vm") == "vm" then k.files["/proc/kallsyms"] = KALLSYMS end
+    kernels[key], nr_kernels = k, nr_kernels + 1
+  end
+  for path, text in pairs(files or {}) do kernels[key].files[path] = text end
+  return kernels[key]
+end
+
+-- ---- in the child ----
+
+-- What a script may not do to the real machine, and what it gets instead.
+local function deny(result)
+  local function denied(name)
+    return function()
+      local where = debug.getinfo(2, "Sl")
+      result.denied[#result.denied + 1] = ("%s (%s:%d)"):format(name, where.short_src, where.currentline)
+      return nil, name .. ": denied by perfl prove", core.errno.EPERM
+    end
+  end
+  for _, name in ipairs { "execute", "remove", "rename", "tmpname" } do
+    os[name] = denied("os." .. name) -- luacheck: ignore 122
+  end
+  io.popen, io.tmpfile = denied "io.popen", denied "io.tmpfile" -- luacheck: ignore 122
+  local open, refuse = io.open, denied "io.open to write"
+  io.open = function(path, mode) -- luacheck: ignore 122
+    if mode and mode:find "[wa+]" and path ~= "/dev/null" then return refuse() end
+    return open(path, mode)
+  end
+end
+
+-- The clock of the world instead of the machine's.
+local function fake_clocks(k)
+  local date = os.date
+  os.time = function(t) return t and 0 or k.now // 1000000000 end -- luacheck: ignore 122
+  os.clock = function() return k.now / 1e9 end -- luacheck: ignore 122
+  os.date = function(format, time) return date(format, time or os.time()) end -- luacheck: ignore 122
+end
+
+local function bits_of(event)
+  local bits = {}
+  for _, name in ipairs { "comm", "task", "mmap", "mmap2", "context_switch", "ksymbol", "bpf_event", "cgroup",
+    "namespaces", "text_poke", "inherit" } do
+    if event.attr[name] and event.attr[name] ~= 0 then bits[#bits + 1] = name end
+  end
+  return bits
+end
+
+-- The events that were opened: tracepoints by name, others by type and config.
+local function opened_events(k)
+  local list, seen = {}, {}
+  for _, event in ipairs(k.events) do
+    local tp = event.attr.type == 2 and k.tracepoints[event.attr.config]
+    local one = { name = tp and tp.system .. ":" .. tp.name or nil, type = event.attr.type,
+      config = event.attr.config, bits = bits_of(event), samples = event.attr.sample_period ~= 0 or nil,
+      chain = event.attr.sample_type & 32 ~= 0 or nil }
+    local key = lua_text.encode(one)
+    if not seen[key] then seen[key], list[#list + 1] = true, one end
+    if tp then
+      one.fields = {}
+      for i, field in ipairs(tp.fields) do
+        one.fields[i] = { name = field.name, size = field.each, count = field.count, text = field.is_text or nil,
+          dynamic = field.dynamic or nil, signed = field.signed or nil }
+      end
+    end
+  end
+  return list
+end
+
+local function totals_of(s)
+  local totals = {}
+  for name, value in pairs(s:totals()) do
+    if type(value) == "number" then totals[name] = value end
+  end
+  return totals
+end
+
+local function aggregates()
+  local list = {}
+  if not package.loaded["perfev.aggregate.aggregator"] then return list end
+  for i, one in ipairs(require("perfev.aggregate.aggregator").all()) do
+    local ok, stats = pcall(one.stats, one)
+    list[i] = { kind = one:spec().kind, unit = one:spec().unit }
+    for name, value in pairs(ok and stats or {}) do
+      if type(value) == "number" then list[i][name] = value end
+    end
+  end
+  return list
+end
+
+-- Collects the errors of callbacks: perfl prints only the first of each.
+local function collect_errors(result)
+  local report = callback.report_error
+  function callback.report_error(s, object, what, key)
+    if #result.failures < 8 then
+      result.failures[#result.failures + 1] = { what = what, text = tostring(object) }
+    end
+    return report(s, object, what, key)
+  end
+end
+
+-- The run, in the child; never returns.
+local function run(main, words, k, world, options)
+  local result = { failures = {}, denied = {}, calls = {}, modules = {} }
+  local exit = os.exit
+  local function finish(status)
+    result.status = status
+    if io.type(io.output()) == "file" then io.output():flush() end
+    local s = session.default()
+    result.events, result.totals, result.aggregates = opened_events(k), totals_of(s), aggregates()
+    s:close()
+    result.leaks = k:leaks()
+    if result.leaks[1] then -- of objects that only their finalizers close
+      collectgarbage()
+      collectgarbage()
+      result.leaks = k:leaks()
+    end
+    for name in pairs(package.loaded) do
+      if name:find "^perf[evl]+%." then result.modules[#result.modules + 1] = name end
+    end
+    if options.file then result.file = k.files[options.file] end
+    result.path = arg and arg[0]
+    for name, n in pairs(k.counts) do result.calls[name] = n end
+    native.finish_child(lua_text.encode(result))
+    exit(125, false)
+  end
+  os.exit = function(status) -- luacheck: ignore 122
+    finish(status == true and 0 or status == false and 1 or status or 0)
+  end
+  math.randomseed(1)
+  k.log = setmetatable({}, { __newindex = function() end })
+  deny(result)
+  fake_clocks(k)
+  collect_errors(result)
+  if options.memory then watch_memory.start(k, options, result) end
+  world_of_steps.add_steps(k, world)
+  simulate.kernel = k
+  core.limit_memory(MEMORY)
+  core.limit_time(CPU_SECONDS * 1000000000, "the script computes without an end",
+    "the script computes without an end")
+  local argv = { [0] = "perfl", "--sim", "world", table.unpack(words) }
+  finish((main(argv)))
+end
+
+--- Loads the modules that a child has loaded, so that the next ones find them.
+function M.preload(result)
+  for _, name in ipairs(result.modules or {}) do pcall(require, name) end
+end
+
+local RING = "64K" -- small rings are made faster
+
+-- perfl's command line: options of this run, the target, the script with its words.
+local function words_of(plan, options)
+  local words = table.move(options.words or {}, 1, #(options.words or {}), 1, {})
+  local has_ring = false
+  for _, list in ipairs { words, plan.words } do
+    for _, word in ipairs(list) do has_ring = has_ring or word:find "^%-m" or word:find "^%-%-buffer" end
+  end
+  if not has_ring then table.move({ "-m", RING }, 1, 2, #words + 1, words) end
+  if plan.target and not options.without_target then table.move(plan.target, 1, #plan.target, #words + 1, words) end
+  return table.move(plan.words, 1, #plan.words, #words + 1, words)
+end
+
+--- Runs the script in a world.
+-- @tparam table plan      `main`: perfl's; `words`: its command line; `target`: more words, or nil
+-- @tparam table world
+-- @tparam ?table options  `words` of this run, `without_target`, `closed`, `memory`, `file` to return, `files`,
+--   `seconds`
+-- @treturn table          `status`, `signal`, `output`, `errors`, and of run(); nil, message if there is no process
+function M.run(plan, world, options)
+  options = options or {}
+  M.count = M.count + 1
+  local k, words = kernel_of(world, options.files), words_of(plan, options)
+  local got, why = native.run_child(function() run(plan.main, words, k, world, options) end, options.seconds or 5,
+    options.closed)
+  if not got then error("perfl prove: " .. why, 0) end
+  local result = lua_text.decode(got.result) or { failures = {}, denied = {}, leaks = {}, calls = {}, events = {},
+    totals = {}, aggregates = {}, died = true }
+  result.output, result.errors, result.signal, result.exit = got.output, got.errors, got.signal, got.exit
+  return result
+end
+
+return M

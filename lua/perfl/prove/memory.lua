@@ -1,0 +1,120 @@
+--- The law of memory: tasks and requests that have ended take no memory.
+
+local child = require "perfl.prove.child"
+local faults = require "perfl.prove.faults"
+local generate = require "perfl.prove.generate"
+local shrink = require "perfl.prove.shrink"
+
+local M = {}
+
+local FEW, MANY = 600, 135200 -- lives
+local BYTES_PER_LIFE = 24
+local SECONDS = 120
+
+-- When to measure, in lives. A table that is emptied at 65536 entries, or at a divisor of it, is as large at the third
+-- time as at the first.
+local MOMENTS = { [FEW] = { 200, 400, 600 }, [MANY] = { 69536, 101536, 69536 + 65536 } }
+
+-- Tables that grew between all measurements, with most first.
+local function grown_tables(memory, lives)
+  local first, second, third, list = memory[1].tables, memory[2].tables, memory[3].tables, {}
+  for name, size in pairs(third) do
+    local middle, early = second[name] or 0, first[name] or 0
+    if size > middle and middle > early and size - early > lives // 4 then
+      list[#list + 1] = { name = name, size = size, more = size - early }
+    end
+  end
+  table.sort(list, function(x, y)
+    if x.more ~= y.more then return x.more > y.more end
+    return x.name < y.name
+  end)
+  return list
+end
+
+-- Runs a world of lives -> its growth in bytes per life, the tables that grew, the result
+local function growth(trials, world, times)
+  local group = world[1]
+  if not group or not group.times then return 0, {} end
+  local all, moments = { at = group.at, times = times, every = group.every }, {}
+  for i, step in ipairs(group) do all[i] = step end
+  for i, nr in ipairs(MOMENTS[times]) do moments[i] = group.at + group.every * nr - 1 end
+  local result = child.run(trials.plan, { all }, { memory = moments, seconds = SECONDS })
+  local memory = result.memory or {}
+  if not memory[3] then return 0, {}, result end
+  local least = math.huge
+  for i = 2, 3 do
+    local lives = MOMENTS[times][i] - MOMENTS[times][i - 1]
+    least = math.min(least, (memory[i].bytes - memory[i - 1].bytes) / lives)
+  end
+  return least, grown_tables(memory, MOMENTS[times][3] - MOMENTS[times][1]), result
+end
+
+-- The line of the script that adds to that table.
+local function line_of(trials, name)
+  local text, last = trials.text, name:match "([%w_]+)[%[%]]*$"
+  if not text or not last then return nil end
+  local number, found = 0, nil
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do
+    number = number + 1
+    local assigned = line:match("%f[%w_]" .. last .. "%[(.*)%]%s*=[^=]")
+      or line:find("insert%(%s*" .. last .. "%f[^%w_]")
+      or line:match("%f[%w_]" .. last .. "%[(.-)%][%w_., %[%]]*=[^=]")
+    if assigned and not line:find "=%s*nil" and not found then found = number end
+  end
+  return found
+end
+
+local function finding(trials, tables, bytes, times)
+  local named, others = tables[1], {}
+  for i = 2, #tables do others[i - 1] = ("'%s'"):format(tables[i].name) end
+  local one = { law = "memory", bytes_per_life = math.floor(bytes),
+    message = named and ("'%s' has %d entries after %d tasks have ended"):format(named.name, named.size, times)
+        .. (others[1] and "; so has " .. table.concat(others, ", ") or "")
+      or ("%d bytes of memory for each of %d tasks that have ended"):format(math.floor(bytes), times) }
+  one.line = named and line_of(trials, named.name)
+  one.file = one.line and trials.path
+  return one
+end
+
+-- The group with fewer of its steps; the steps of a world are the lives' here.
+local function smaller(trials, world)
+  local group = world[1]
+  local function world_of(steps)
+    local new = { at = group.at, times = FEW, every = group.every }
+    for i, step in ipairs(steps) do new[i] = step end
+    return { new }
+  end
+  local steps = {}
+  for i, step in ipairs(group) do steps[i] = step end
+  return world_of(shrink.world(steps, function(candidate)
+    return candidate[1] ~= nil and growth(trials, world_of(candidate), FEW) > BYTES_PER_LIFE
+  end, true))
+end
+
+local function check_world(trials, world)
+  local bytes, _, result = growth(trials, world, FEW)
+  if result then trials:note(result) end
+  if bytes <= BYTES_PER_LIFE then return end
+  local small = smaller(trials, world)
+  local tables
+  bytes, tables = growth(trials, small, MANY)
+  if bytes <= BYTES_PER_LIFE then return end
+  small[1].times = MANY
+  trials:found(finding(trials, tables or {}, bytes, MANY), small)
+end
+
+--- Checks worlds of many short lives.
+function M.check(trials)
+  for _, without in ipairs { "nothing", "ends" } do
+    math.randomseed(trials.seed, 0)
+    check_world(trials, (generate.lives(trials.survey, FEW, without)))
+    if trials:is_over() then return end
+  end
+end
+
+--- Checks the world of a file, if it is one of lives.
+function M.replay(trials, world)
+  if world[1] and world[1].times and not world[2] then check_world(trials, faults.copy(world)) end
+end
+
+return M

@@ -1,0 +1,230 @@
+--- The trials of a script: which worlds it runs in, and which findings they give.
+
+local child = require "perfl.prove.child"
+local failing_calls = require "perfl.prove.failing_calls"
+local faults = require "perfl.prove.faults"
+local generate = require "perfl.prove.generate"
+local kernels = require "perfl.prove.kernels"
+local laws = require "perfl.prove.laws"
+local memory = require "perfl.prove.memory"
+local native = require "perfl.core"
+local reuse = require "perfl.prove.reuse"
+local shrink = require "perfl.prove.shrink"
+
+local M = {}
+
+local FINDINGS_MAX = 20
+local SLACK_NS = 2000000000 -- a session goes on after the last record
+
+local Trials = {}
+Trials.__index = Trials
+
+-- ---- running ----
+
+function Trials:is_over()
+  return native.signal() ~= nil or #self.findings >= FINDINGS_MAX or self.deadline ~= nil and os.time() >= self.deadline
+end
+
+local function context_of(self, world, fault)
+  return { hostile = fault.hostile, plausible = fault.plausible, json = fault.json, odd = self.odd,
+    span = faults.end_of(world) + SLACK_NS }
+end
+
+-- Keeps a finding, with the smallest world that shows it, unless it is known. `shows`: (world) -> boolean
+function Trials:found(one, world, shows, options)
+  local key = laws.signature(one)
+  if self.seen[key] or #self.findings >= FINDINGS_MAX then return end
+  self.seen[key] = true
+  one.world, one.words = world, options and options.words
+  one.fault = one.fault or options and options.fault
+  self.findings[#self.findings + 1] = one
+  if not shows then return end
+  one.world = shrink.world(world, function(candidate)
+    if self:is_stopped() then return false end
+    return shows(candidate)
+  end)
+end
+
+-- During the reduction of a world the number of findings does not matter.
+function Trials:is_stopped()
+  return native.signal() ~= nil or self.deadline ~= nil and os.time() >= self.deadline
+end
+
+-- Runs a world, and checks the laws of one run -> the result
+function Trials:try(world, fault, options)
+  options = options or {}
+  local result = child.run(self.plan, world, options)
+  for _, one in ipairs(laws.broken(result, context_of(self, world, fault))) do
+    local key = laws.signature(one)
+    self:found(one, world, function(candidate)
+      local again = child.run(self.plan, candidate, options)
+      for _, other in ipairs(laws.broken(again, context_of(self, candidate, fault))) do
+        if laws.signature(other) == key then return true end
+      end
+      return false
+    end, { words = options.words, fault = fault[1] })
+  end
+  self:note(result)
+  return result
+end
+
+-- Calls that were denied, as notes of the report.
+function Trials:note(result)
+  for _, text in ipairs(result.denied) do
+    local note = "denied: " .. text
+    if not self.noted[note] then
+      self.noted[note] = true
+      self.notes[#self.notes + 1] = note
+    end
+  end
+end
+
+-- Checks a law of two runs.
+function Trials:compare(law, world, truth)
+  local one = law[2](self.plan, world, truth)
+  if not one then return end
+  self:found(one, world, function(candidate)
+    local again = child.run(self.plan, candidate)
+    return laws.is_sound(again) and law[2](self.plan, candidate, again) ~= nil
+  end)
+end
+
+-- ---- phases ----
+
+local plain = { "a plausible world", plausible = true }
+
+local function more_than_truth(truth, result)
+  for i, one in ipairs(result.aggregates) do
+    local whole = truth.aggregates[i]
+    if whole and (one.count or 0) > (whole.count or 0) then
+      return { law = "loss", message = ("records are missing, and the count grows from %d to %d"):format(
+        whole.count or 0, one.count) }
+    end
+  end
+end
+
+local function seeded(self, i) math.randomseed(self.seed, i) end
+
+-- A plausible world and what faults make of it.
+function Trials:random_world(i)
+  seeded(self, i)
+  local world = generate.plausible(self.survey, math.random(3, 24))
+  local truth = self:try(world, plain)
+  if not laws.is_sound(truth) then return end
+  local fault = faults.list[i % #faults.list + 1]
+  local broken = fault.make(world, self.chains)
+  local result = self:try(broken, fault)
+  if fault.loses and laws.is_sound(result) then
+    local one = more_than_truth(truth, result)
+    if one then self:found(one, broken, nil) end
+  end
+  if fault.hostile and self.has_json then
+    self:try(broken, { fault[1], json = true }, { words = { "-j" } })
+  end
+  self:compare(laws.pairs[i % #laws.pairs + 1], world, truth)
+  if i % 3 == 0 then reuse.check(self, i) end
+end
+
+function Trials:random_worlds()
+  for i = 1, self.worlds do
+    if self:is_over() then return end
+    self:random_world(i)
+  end
+end
+
+-- At most this many failures are tried for each random world.
+local FAILURES_FOR_WORLD = 2
+
+function Trials:failing_calls()
+  seeded(self, 0)
+  local world = generate.plausible(self.survey, 4)
+  local truth = self:try(world, plain)
+  local list = failing_calls.list(truth.calls, 3)
+  local most = math.min(#list, FAILURES_FOR_WORLD * self.worlds)
+  for i = 1, most do
+    if self:is_over() then return end
+    local failure = list[(i - 1) * #list // most + 1]
+    local failing = faults.copy(world)
+    table.insert(failing, 1, { fail = failure.call, nth = failure.nth, errno = failure.errno })
+    local result = self:try(failing, { "a failing call" })
+    if failure.harmless and laws.is_sound(truth) then
+      local one = laws.differs("failing call", truth, result, failure.call .. " fails with " .. failure.errno
+        .. ", and the output changes")
+      if one then self:found(one, failing) end
+    end
+  end
+end
+
+-- ---- the script ----
+
+local function target_refused(result)
+  return result.status == 2 and not result.events[1] and result.errors:find "nothing to watch"
+end
+
+-- Runs the script without records: its events, and whether it needs a target.
+local function look(self)
+  local result = child.run(self.plan, {})
+  if target_refused(result) then
+    self.plan.target = { "-a" }
+    result = child.run(self.plan, {})
+  end
+  return result
+end
+
+local function can_record(plan)
+  for _, word in ipairs(plan.words) do
+    if word == "--record" or word == "-i" or word == "--input" or word == "--" then return false end
+  end
+  return true
+end
+
+--- Prepares the trials.
+-- @tparam table options  `main`, `words`, `seed`, `worlds`, `deadline`
+-- @treturn[1] table
+-- @treturn[2] nil
+-- @treturn[2] string     why the script cannot be tried
+-- @treturn[2] integer    exit status
+function M.new(options)
+  local self = setmetatable({ plan = { main = options.main, words = options.words }, seed = options.seed,
+    worlds = options.worlds, deadline = options.deadline, findings = {}, seen = {}, notes = {}, noted = {} }, Trials)
+  local survey, why = look(self)
+  if not survey then return nil, why, 1 end
+  if survey.status == 2 and not survey.events[1] then return nil, survey.errors, 2 end
+  self.survey, self.chains = survey, {}
+  child.preload(survey)
+  self.plan.can_record = can_record(self.plan)
+  local events = {}
+  for _, event in ipairs(survey.events) do
+    if event.name then events[event.name] = event end
+  end
+  self.chains = generate.chains(events)
+  self.odd = laws.odd_number(survey.output)
+  local as_json = child.run(self.plan, {}, { words = { "-j" } })
+  self.has_json = as_json.status == 0 and not laws.bad_json_line(as_json.output)
+  return self
+end
+
+--- Runs everything. The findings are in `findings`, the tables of kernels and rights in `kernels` and `rights`.
+function Trials:run()
+  self:try({}, { "no records", plausible = true })
+  if not generate.has_records(self.survey) then
+    self.notes[#self.notes + 1] = "the script opens no event: it ran without records"
+  end
+  self:random_worlds()
+  self:failing_calls()
+  kernels.check_fields(self)
+  if not self:is_over() then memory.check(self) end
+  self.kernels, self.rights = kernels.table(self), kernels.rights(self)
+  self.is_cut = self:is_stopped()
+end
+
+--- Checks all laws on one world.
+function Trials:replay(world)
+  local truth = self:try(world, { "the given world", hostile = true, json = self.has_json })
+  if self.has_json then self:try(world, { "the given world", json = true }, { words = { "-j" } }) end
+  if not laws.is_sound(truth) then return end
+  for _, law in ipairs(laws.pairs) do self:compare(law, world, truth) end
+  memory.replay(self, world)
+end
+
+return M
