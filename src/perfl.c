@@ -536,6 +536,7 @@ static int l_run_child(lua_State *L) { return perfl_run_child(L, caught.fd); }
 static const luaL_Reg functions[] = {
 	{ "children_time", l_children_time },
 	{ "cpu_time",  l_cpu_time },
+	{ "exec_self", perfl_exec_self },
 	{ "exists",    l_exists },
 	{ "finish_child", perfl_finish_child },
 	{ "flush",     l_flush },

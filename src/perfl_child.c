@@ -13,6 +13,7 @@
 #include <lauxlib.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -181,4 +182,22 @@ int perfl_raise(lua_State *L)
 {
 	lua_pushboolean(L, raise((int)luaL_checkinteger(L, 1)) == 0);
 	return 1;
+}
+
+enum { WORDS_MAX = 256 };
+
+/* exec_self({ word, ... }) in a child: becomes a new perfl, whose Lua state has another hash seed */
+int perfl_exec_self(lua_State *L)
+{
+	const char *words[WORDS_MAX + 2] = { "perfl" };
+	lua_Integer nr = luaL_len(L, 1);
+
+	luaL_argcheck(L, nr <= WORDS_MAX, 1, "too many words");
+	for (int i = 1; i <= nr; i++) {
+		lua_geti(L, 1, i);
+		words[i] = luaL_checkstring(L, -1); /* the table keeps it */
+		lua_pop(L, 1);
+	}
+	execv("/proc/self/exe", (char *const *)(uintptr_t)words);
+	return luaL_fileresult(L, 0, "/proc/self/exe");
 }

@@ -11,3 +11,5 @@ int perfl_run_child(lua_State *L, int signal_fd);
 int perfl_finish_child(lua_State *L);
 /* raise(number): sends a signal to this process */
 int perfl_raise(lua_State *L);
+/* exec_self({ word, ... }): replaces the child by a new perfl */
+int perfl_exec_self(lua_State *L);

@@ -440,7 +440,8 @@ end
 -- @tparam integer id     the number in its id file
 -- @tparam string fields as C declarations: "char comm[16]; pid_t pid; __data_loc char[] filename"; or the whole text of
 --   a format file
-function Kernel:tracepoint(name, id, fields)
+-- @tparam ?string print_format  what follows `print fmt: ` in the format file
+function Kernel:tracepoint(name, id, fields, print_format)
   local system, event = name:match("^([^:]+):([^:]+)$")
   if not system then error("tracepoint: a name such as 'sched:sched_switch' is expected", 2) end
   if fields:find("^name:") then
@@ -448,7 +449,7 @@ function Kernel:tracepoint(name, id, fields)
     tp.id = id or tp.id
     return add_tracepoint(self, tp)
   end
-  return add_tracepoint(self, payload.tracepoint(system, event, id, fields))
+  return add_tracepoint(self, payload.tracepoint(system, event, id, fields, print_format))
 end
 
 --- Lists the leaks: open descriptors, mappings, children, blocked signals.

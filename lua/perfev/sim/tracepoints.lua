@@ -1,7 +1,10 @@
 --- Tracepoints of Linux for worlds: the fields of each as C declarations, in the order of a recent kernel.
 -- Source: include/trace/events/*.h. Bits and enums have the integer type of the same size.
 
-return {
+local M = {}
+
+--- Name -> its fields.
+M.fields = {
   ["block:block_bio_queue"] = "u32 dev; u64 sector; u32 nr_sector; char rwbs[10]; char comm[16]",
   ["block:block_io_done"] = "u32 dev; u64 sector; u32 nr_sector; u32 bytes; char rwbs[10]; char comm[16]",
   ["block:block_io_start"] = "u32 dev; u64 sector; u32 nr_sector; u32 bytes; u16 ioprio; char rwbs[10]; "
@@ -93,3 +96,25 @@ return {
   ["workqueue:workqueue_execute_start"] = "u64 work; u64 function",
   ["workqueue:workqueue_queue_work"] = "u64 work; u64 function; __data_loc char[] workqueue; int req_cpu; int cpu",
 }
+
+--- Name -> how its text is printed, where perfev uses that; REC is the record.
+M.print_formats = {
+  ["kmem:kmalloc"] = '"call_site=%pS", (void *)REC->call_site',
+  ["kmem:kmem_cache_alloc"] = '"call_site=%pS", (void *)REC->call_site',
+  ["sock:inet_sock_set_state"] = '"saddr=%pI4 daddr=%pI4 saddrv6=%pI6c daddrv6=%pI6c", REC->saddr, REC->daddr, '
+    .. "REC->saddr_v6, REC->daddr_v6",
+  ["tcp:tcp_retransmit_skb"] = '"saddr=%pI4 daddr=%pI4", REC->saddr, REC->daddr',
+}
+
+--- Name -> the first version of Linux that has it, for those after 3.10.
+M.since = {
+  ["block:block_io_done"] = "6.5", ["block:block_io_start"] = "6.5", ["compaction:mm_compaction_begin"] = "3.14",
+  ["compaction:mm_compaction_end"] = "3.14", ["exceptions:page_fault_kernel"] = "3.13",
+  ["exceptions:page_fault_user"] = "3.13", ["filemap:mm_filemap_fault"] = "6.12",
+  ["filemap:mm_filemap_get_pages"] = "6.12", ["lock:contention_begin"] = "5.19", ["lock:contention_end"] = "5.19",
+  ["oom:mark_victim"] = "4.13", ["sched:sched_waking"] = "4.3", ["sock:inet_sock_set_state"] = "4.16",
+  ["sock:sock_recv_length"] = "6.3", ["sock:sock_send_length"] = "6.3", ["syscalls:sys_enter_statx"] = "4.11",
+  ["syscalls:sys_exit_statx"] = "4.11", ["tcp:tcp_retransmit_skb"] = "4.15",
+}
+
+return M

@@ -7,13 +7,12 @@
 --   }
 
 local core = require "perfev.core"
+local kernels = require "perfev.event.kernel_versions"
 local payload = require "perfev.sim.payload"
 local sorted_keys = require("perfev.base.tables").sorted_keys
+local tracepoints = require "perfev.sim.tracepoints"
 
 local M = {}
-
---- The tracepoints of every world; also the formats of `tracepoints`.
-M.tracepoints = require "perfev.sim.tracepoints"
 
 -- Fields of a step that are not fields of its record.
 local own = { at = true, late = true, via = true, cut = true, outside = true }
@@ -86,18 +85,22 @@ local function add_loss(k, step)
   k:after(step.at + step.lose, function() pause_rings(k, step.cpu, false) end)
 end
 
--- The steps of a step, again and again; each repetition plans the next one.
+local RECORDS_AT_ONCE = 200 -- they fit in a ring of 64 KiB
+
+-- The steps of a step, again and again. Several repetitions are pushed at once, with their own times, because each
+-- action wakes the reader.
 local function add_repetition(k, step)
-  local i = 0
-  local function once()
-    for _, one in ipairs(step) do
-      local record = moved(one, i)
-      k:after(record.at or 0, function() push(k, record, k.now) end)
+  local at_once, i = math.max(1, RECORDS_AT_ONCE // math.max(1, #step)), 0
+  local begin = k.start + step.at
+  local function some()
+    local last = math.min(i + at_once, step.times)
+    while i < last do
+      for _, one in ipairs(step) do push(k, moved(one, i), begin + i * step.every + (one.at or 0)) end
+      i = i + 1
     end
-    i = i + 1
-    if i < step.times then k:after(step.every, once) end
+    if i < step.times then k:after(math.min(at_once, step.times - i) * step.every, some) end
   end
-  k:after(step.at, once)
+  k:after(step.at + math.min(at_once, step.times) * step.every, some)
 end
 
 local function add(k, step)
@@ -116,17 +119,28 @@ local function remove_tracepoint(k, id, tp)
   k.tracepoints[id], k.files[dir .. "/id"], k.files[dir .. "/format"] = nil, nil, nil
 end
 
--- Replaces the tracepoints of the ready-made kernel by those of this file and of the world.
+local function is_newer(name, release)
+  local since = release and tracepoints.since[name]
+  return since and kernels.number(since) > kernels.number(release)
+end
+
+-- Replaces the tracepoints of the ready-made kernel by those of tracepoints.lua and of the world.
 local function set_tracepoints(k, of_world)
   local fields = {}
-  for name, text in pairs(M.tracepoints) do fields[name] = text end
+  for name, text in pairs(tracepoints.fields) do fields[name] = not is_newer(name, k.release) and text end
   for name, text in pairs(of_world) do fields[name] = text end
   for id, tp in pairs(k.tracepoints) do
     if fields[tp.system .. ":" .. tp.name] ~= nil then remove_tracepoint(k, id, tp) end
   end
   for i, name in ipairs(sorted_keys(fields)) do
-    if fields[name] then k:tracepoint(name, FIRST_ID + i, fields[name]) end
+    if fields[name] then k:tracepoint(name, FIRST_ID + i, fields[name], tracepoints.print_formats[name]) end
   end
+end
+
+-- What every machine has: functions of the kernel, and probes.
+local function add_files(k)
+  k.files["/proc/kallsyms"] = "ffffffff81000100 T leaf\nffffffff81000200 T middle\nffffffff81000300 T root\n"
+  for _, name in ipairs { "kprobe_events", "uprobe_events" } do k.files["/sys/kernel/tracing/" .. name] = "" end
 end
 
 --- Makes the kernel of a world, without its steps.
@@ -139,7 +153,10 @@ function M.kernel(world, new)
     if type(name) == "string" and name ~= "tracepoints" then opts[name] = value end
   end
   local k = new(opts)
-  if opts.world == "vm" then set_tracepoints(k, world.tracepoints or {}) end
+  if opts.world == "vm" then
+    set_tracepoints(k, world.tracepoints or {})
+    add_files(k)
+  end
   return k
 end
 

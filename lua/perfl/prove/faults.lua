@@ -52,7 +52,9 @@ local function is_text(name) return name:find "comm" or name:find "name" or name
 
 local function change_texts(step, text_of)
   if step.comm then step.comm = text_of() end
-  if step.filename then step.filename = text_of() end
+  for _, name in ipairs { "filename", "name", "path" } do
+    if step[name] then step[name] = text_of() end
+  end
   for name, value in pairs(step.args or {}) do
     if type(value) == "string" or is_text(name) and type(value) == "string" then step.args[name] = text_of() end
   end
@@ -70,6 +72,9 @@ local function change_numbers(step, number_of, share)
   end
   for _, name in ipairs { "ip", "addr", "period" } do
     if step[name] and math.random() < share then step[name] = number_of() end
+  end
+  for _, name in ipairs { "ksym_type", "bpf_type" } do -- of 16 bits
+    if step[name] and math.random() < share then step[name] = pick { 0, 9, 65535 } end
   end
 end
 
@@ -117,7 +122,7 @@ M.list = {
     local at = one.at and one.at + math.random(0, 5000000)
     return filtered(world, function(step) return step.tid ~= one.tid or step.at <= at end)
   end },
-  { "late records", plausible = true, make = function(world)
+  { "late records", make = function(world)
     return each(world, function(step) step.late = math.random(4) == 1 and math.random(1, 3000) * 1000000 or nil end)
   end },
   { "equal times", plausible = true, make = function(world)
@@ -138,12 +143,12 @@ M.list = {
   { "numbers of 0", make = function(world)
     return each(world, function(step) change_numbers(step, function() return 0 end, 1) end)
   end },
-  { "truncated samples", make = function(world)
+  { "truncated samples", damaged = true, make = function(world)
     return each(world, function(step)
       if step.args and math.random(2) == 1 then step.cut = math.random(0, 48) end
     end)
   end },
-  { "texts outside of their samples", make = function(world)
+  { "texts outside of their samples", damaged = true, make = function(world)
     return each(world, function(step)
       local names = {}
       for name, value in pairs(step.args or {}) do

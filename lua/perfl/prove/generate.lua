@@ -239,6 +239,29 @@ function Maker:plain(at, task, event)
   return 10000
 end
 
+-- Records of the machine, by the bit of the attr that asks for them.
+local machine_records = {
+  ksymbol = function()
+    return { type = "ksymbol", addr = -4096 * math.random(8), len = 64, ksym_type = 1, flags = math.random(0, 1),
+      name = "bpf_prog_" .. math.random(3) }
+  end,
+  bpf_event = function()
+    return { type = "bpf_event", bpf_type = math.random(1, 2), flags = 0, id = math.random(9), tag = "12345678" }
+  end,
+  cgroup = function() return { type = "cgroup", id = math.random(9), path = "/batch/" .. math.random(3) } end,
+  text_poke = function()
+    return { type = "text_poke", addr = -0x7effff00, old_bytes = "abcde", new_bytes = "fghij" }
+  end,
+  namespaces = function()
+    local namespaces = {}
+    for i, name in ipairs { "net", "uts", "ipc", "pid", "user", "mnt", "cgroup" } do
+      namespaces[name] = { dev = 4, inode = 4026531830 + i }
+    end
+    return { type = "namespaces", namespaces = namespaces }
+  end,
+}
+local machine_bits = { "bpf_event", "cgroup", "ksymbol", "namespaces", "text_poke" }
+
 -- What a task can do, as functions (at, task) -> ns.
 function Maker:activities()
   local list = {}
@@ -259,6 +282,14 @@ function Maker:activities()
       self:record(at, self.bits.mmap2 and "mmap2" or "mmap", task, { type = self.bits.mmap2 and "mmap2" or "mmap",
         addr = 0x400000, len = 0x10000, pgoff = 0, filename = "/usr/bin/" .. task.comm })
       return 10000
+    end
+  end
+  for _, bit in ipairs(machine_bits) do
+    if self.bits[bit] then
+      list[#list + 1] = function(at, task)
+        self:record(at, bit, task, machine_records[bit](task))
+        return 10000
+      end
     end
   end
   return list
@@ -302,6 +333,15 @@ local function spread_times(world)
   end
   return world
 end
+
+--- A world without steps, in which the tasks exist.
+function M.tasks()
+  local tasks = {}
+  for i = 1, 3 do tasks[FIRST_PID + (i - 1) * 10] = COMMS[i] end
+  return { tasks = tasks }
+end
+
+M.FIRST_PID = FIRST_PID
 
 --- A plausible world.
 -- @tparam table survey    a result of perfl.prove.child: `events`

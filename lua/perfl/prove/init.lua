@@ -108,6 +108,10 @@ end
 -- @tparam function main  perfl's
 -- @treturn integer  exit status
 function M.main(words, _, _, main)
+  if words[1] == child.ANEW then
+    child.print_run(table.move(words, 2, #words, 1, {}), main)
+    return 0
+  end
   local own, script = split(words)
   for _, word in ipairs(own) do
     if word == "-h" or word == "--help" then

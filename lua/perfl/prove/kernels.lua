@@ -4,7 +4,7 @@ local child = require "perfl.prove.child"
 local faults = require "perfl.prove.faults"
 local generate = require "perfl.prove.generate"
 local laws = require "perfl.prove.laws"
-local tracepoints = require "perfev.sim.tracepoints"
+local tracepoints = require "perfev.sim.tracepoints".fields
 
 local M = {}
 

@@ -167,6 +167,29 @@ local function differs(law, truth, result, how)
   return { law = law, message = how, expected = want, got = got }
 end
 
+local function numbers_of(result)
+  local _, lines = result.output:gsub("\n", "\n")
+  local list = { lines .. " lines" }
+  for _, one in ipairs(result.aggregates) do
+    if one.count then list[#list + 1] = ("%d values"):format(one.count) end
+  end
+  return list
+end
+
+local function differs_in_number(law, truth, result, how)
+  if result.failures[1] or result.died then return nil end
+  local want, got = numbers_of(truth), numbers_of(result)
+  -- Keys of a CPU make more lines of the same values.
+  if want[2] then want[1], got[1] = "", "" end
+  want, got = table.concat(want, " "), table.concat(got, " ")
+  return want ~= got and { law = law, message = how, expected = want, got = got } or nil
+end
+
+-- Interrupts and switches happen on a CPU, not in a task.
+local function is_of_cpu(event)
+  return event:find "^irq:" or event:find "^sched:sched_switch" or event:find "^power:" or event:find "^timer:"
+end
+
 local function is_sound(result)
   return result and result.status == 0 and not result.failures[1] and not result.died
 end
@@ -183,6 +206,18 @@ M.pairs = {
     local other = with_steps(world, function(step, i) step.via = i * 7 // 3 % 2 end)
     return differs("delivery", truth, child.run(plan, other), "other CPUs' rings deliver the records: "
       .. "the output changes")
+  end },
+  { "migration", function(plan, world, truth)
+    -- Each step of a task on a CPU of its own. A script may show the CPU, so only the numbers of lines and of counted
+    -- values are compared.
+    local seen = {}
+    local other = with_steps(world, function(step)
+      if not step.tid or step.tid == 0 or type(step.event) ~= "string" or is_of_cpu(step.event) then return end
+      seen[step.tid] = (seen[step.tid] or 0) + 1
+      step.cpu = (step.cpu + seen[step.tid]) % 2
+    end)
+    return differs_in_number("migration", truth, child.run(plan, other),
+      "a task moves to another CPU between two records: there are more or fewer results")
   end },
   { "delay", function(plan, world, truth)
     -- A ring keeps its order: each CPU has one delay.
@@ -217,6 +252,18 @@ M.pairs = {
       .. first_line(result.errors), result.errors) or nil
   end },
 }
+
+local NEW_PROCESSES = 3
+
+--- The same world gives the same output in other processes, in which tables have another order of keys.
+function M.order(plan, world, truth)
+  for _ = 1, NEW_PROCESSES do
+    local output = child.run_anew(plan, world)
+    if output and output ~= truth.output then
+      return { law = "order", message = "a second run of the same world prints another text: pairs() has no order" }
+    end
+  end
+end
 
 M.differs, M.is_sound, M.odd_number = differs, is_sound, odd_number
 

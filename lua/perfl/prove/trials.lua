@@ -56,6 +56,10 @@ function Trials:try(world, fault, options)
   local result = child.run(self.plan, world, options)
   for _, one in ipairs(laws.broken(result, context_of(self, world, fault))) do
     local key = laws.signature(one)
+    if fault.damaged and one.law == "error" then
+      self:add_note(("only with damaged recordings: %s:%s: %s"):format(one.file or "?", one.line or "?", one.message))
+      goto next
+    end
     self:found(one, world, function(candidate)
       local again = child.run(self.plan, candidate, options)
       for _, other in ipairs(laws.broken(again, context_of(self, candidate, fault))) do
@@ -63,20 +67,21 @@ function Trials:try(world, fault, options)
       end
       return false
     end, { words = options.words, fault = fault[1] })
+    ::next::
   end
   self:note(result)
   return result
 end
 
+function Trials:add_note(text)
+  if self.noted[text] then return end
+  self.noted[text] = true
+  self.notes[#self.notes + 1] = text
+end
+
 -- Calls that were denied, as notes of the report.
 function Trials:note(result)
-  for _, text in ipairs(result.denied) do
-    local note = "denied: " .. text
-    if not self.noted[note] then
-      self.noted[note] = true
-      self.notes[#self.notes + 1] = note
-    end
-  end
+  for _, text in ipairs(result.denied) do self:add_note("denied: " .. text) end
 end
 
 -- Checks a law of two runs.
@@ -125,6 +130,25 @@ function Trials:random_world(i)
   if i % 3 == 0 then reuse.check(self, i) end
 end
 
+local ORDERS = 2 -- worlds that run in new processes
+
+-- The first worlds that have an output.
+function Trials:orders()
+  local nr = 0
+  for i = 1, self.worlds do
+    if self:is_over() or nr == ORDERS then return end
+    seeded(self, i)
+    local world = generate.plausible(self.survey, 24)
+    local truth = child.run(self.plan, world)
+    if laws.is_sound(truth) and truth.output ~= "" then
+      nr = nr + 1
+      local one = laws.order(self.plan, world, truth)
+      if one then self:found(one, world) end
+    end
+    if i == 2 * ORDERS then return end
+  end
+end
+
 function Trials:random_worlds()
   for i = 1, self.worlds do
     if self:is_over() then return end
@@ -157,17 +181,21 @@ end
 
 -- ---- the script ----
 
-local function target_refused(result)
-  return result.status == 2 and not result.events[1] and result.errors:find "nothing to watch"
-end
+local function is_refused(result) return result.status ~= 0 and not result.events[1] end
 
--- Runs the script without records: its events, and whether it needs a target.
+-- A script that does not watch the machine watches a task of the worlds.
+local targets = { { "-a" }, { "-p", tostring(generate.FIRST_PID) } }
+
+-- Runs the script without records: its events, and which target it needs.
 local function look(self)
   local result = child.run(self.plan, {})
-  if target_refused(result) then
-    self.plan.target = { "-a" }
-    result = child.run(self.plan, {})
+  for _, target in ipairs(targets) do
+    if not is_refused(result) then return result end
+    self.plan.target = target
+    local other = child.run(self.plan, generate.tasks())
+    if not is_refused(other) then return other end
   end
+  self.plan.target = nil
   return result
 end
 
@@ -189,7 +217,7 @@ function M.new(options)
     worlds = options.worlds, deadline = options.deadline, findings = {}, seen = {}, notes = {}, noted = {} }, Trials)
   local survey, why = look(self)
   if not survey then return nil, why, 1 end
-  if survey.status == 2 and not survey.events[1] then return nil, survey.errors, 2 end
+  if is_refused(survey) then return nil, survey.errors, 2 end
   self.survey, self.chains = survey, {}
   child.preload(survey)
   self.plan.can_record = can_record(self.plan)
@@ -208,9 +236,10 @@ end
 function Trials:run()
   self:try({}, { "no records", plausible = true })
   if not generate.has_records(self.survey) then
-    self.notes[#self.notes + 1] = "the script opens no event: it ran without records"
+    self:add_note "the script opens no event: it ran without records"
   end
   self:random_worlds()
+  self:orders()
   self:failing_calls()
   kernels.check_fields(self)
   if not self:is_over() then memory.check(self) end
