@@ -22,6 +22,7 @@ end
 
 local function finding(law, message, text)
   local file, line = place_in(text or message)
+  if file then message = message:gsub(("%s:%d: "):format(file, line):gsub("%p", "%%%0"), "") end
   return { law = law, message = message, file = file, line = line }
 end
 

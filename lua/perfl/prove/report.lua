@@ -64,21 +64,48 @@ local function add_finding(lines, number, one, script)
     .. message.shell(script), "    ") or { "  to keep it: --keep DIR" })
 end
 
+-- Neighbours with one result as one row: "4.4 to 6.18".
+local function merged_rows(rows)
+  local list = {}
+  for _, row in ipairs(rows) do
+    local last = list[#list]
+    if last and last.result == row.result and last.why == row.why then
+      last.to = row.name
+    else
+      list[#list + 1] = { name = row.name, result = row.result, why = row.why }
+    end
+  end
+  for _, row in ipairs(list) do
+    if row.to then row.name = ("%s to %s"):format(row.name, row.to) end
+  end
+  return list
+end
+
 local function add_rows(lines, title, rows)
   if not rows then return end
   lines[#lines + 1] = title
-  for _, row in ipairs(rows) do
+  for _, row in ipairs(merged_rows(rows)) do
     lines[#lines + 1] = cut(("  %-22s %s%s"):format(row.name, row.result, row.why and ": " .. row.why or ""), WIDTH)
   end
 end
 
 local function count_text(n, word) return ("%d %s%s"):format(n, word, n == 1 and "" or "s") end
 
+local software = { [0] = "cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations", "minor-faults",
+  "major-faults", "alignment-faults", "emulation-faults", "dummy", "bpf-output", "cgroup-switches" }
+
+local function name_of(event)
+  return event.name or event.type == 1 and software[event.config]
+    or ("type %d, config %d"):format(event.type, event.config)
+end
+
 local function needed(events)
   local list, seen = {}, {}
   for _, event in ipairs(events) do
-    local name = event.name or ("type %d, config %d"):format(event.type, event.config)
-    if not seen[name] then seen[name], list[#list + 1] = true, name end
+    local name = name_of(event)
+    if not seen[name] and name ~= "dummy" then -- dummy: perfev's own, for names of tasks
+      seen[name], list[#list + 1] = true, name
+    end
   end
   table.sort(list)
   return list
@@ -97,7 +124,8 @@ function M.lines(trials)
   end
   if trials.kernels then
     lines[#lines + 1] = ""
-    add_all(lines, folded("events: ", table.concat(needed(trials.survey.events), ", "), "  "))
+    local events = table.concat(needed(trials.survey.events), ", ")
+    add_all(lines, folded("events: ", events == "" and "none but records of tasks" or events, "  "))
     add_rows(lines, "kernels:", trials.kernels)
     add_rows(lines, "rights:", trials.rights)
   end

@@ -30,19 +30,19 @@ local function context_of(self, world, fault)
     span = faults.end_of(world) + SLACK_NS }
 end
 
--- Keeps a finding, with the smallest world that shows it, unless it is known. `shows`: (world) -> boolean
-function Trials:found(one, world, shows, options)
+-- Keeps a finding, with the smallest world that shows it, unless it is known. `again`: (world) -> the finding | nil
+function Trials:found(one, world, again, options)
   local key = laws.signature(one)
   if self.seen[key] or #self.findings >= FINDINGS_MAX then return end
   self.seen[key] = true
-  one.world, one.words = world, options and options.words
-  one.fault = one.fault or options and options.fault
-  self.findings[#self.findings + 1] = one
-  if not shows then return end
-  one.world = shrink.world(world, function(candidate)
-    if self:is_stopped() then return false end
-    return shows(candidate)
-  end)
+  local at = #self.findings + 1
+  self.findings[at] = one
+  if again then
+    world = shrink.world(world, function(candidate) return not self:is_stopped() and again(candidate) ~= nil end)
+    one = again(world) or one -- with the values of that world
+  end
+  one.world, one.words, one.fault = world, options and options.words, options and options.fault
+  self.findings[at] = one
 end
 
 -- During the reduction of a world the number of findings does not matter.
@@ -63,9 +63,8 @@ function Trials:try(world, fault, options)
     self:found(one, world, function(candidate)
       local again = child.run(self.plan, candidate, options)
       for _, other in ipairs(laws.broken(again, context_of(self, candidate, fault))) do
-        if laws.signature(other) == key then return true end
+        if laws.signature(other) == key then return other end
       end
-      return false
     end, { words = options.words, fault = fault[1] })
     ::next::
   end
@@ -90,7 +89,7 @@ function Trials:compare(law, world, truth)
   if not one then return end
   self:found(one, world, function(candidate)
     local again = child.run(self.plan, candidate)
-    return laws.is_sound(again) and law[2](self.plan, candidate, again) ~= nil
+    return laws.is_sound(again) and law[2](self.plan, candidate, again) or nil
   end)
 end
 
@@ -227,8 +226,9 @@ function M.new(options)
   end
   self.chains = generate.chains(events)
   self.odd = laws.odd_number(survey.output)
-  local as_json = child.run(self.plan, {}, { words = { "-j" } })
-  self.has_json = as_json.status == 0 and not laws.bad_json_line(as_json.output)
+  seeded(self, 0)
+  local as_json = child.run(self.plan, generate.plausible(survey, 20), { words = { "-j" } })
+  self.has_json = laws.is_sound(as_json) and as_json.output:find "%S" ~= nil and not laws.bad_json_line(as_json.output)
   return self
 end
 
