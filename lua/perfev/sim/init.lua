@@ -321,6 +321,21 @@ function Cpu:push(record)
   return written
 end
 
+--- The events for which the kernel would write this record on that CPU.
+function Kernel:_listeners(cpu, record)
+  local list = {}
+  for _, event in ipairs(self.events) do
+    local writes = event.ring and not (record.type == "sample" and only_counts(event, record.type))
+    if (event.cpu == cpu or event.cpu == -1) and writes and hears(self, event, record) then list[#list + 1] = event end
+  end
+  return list
+end
+
+--- The bytes of a record in the layout of an event.
+function Kernel:_record_bytes(event, record)
+  return encoded(self, event, record.type, fields_for(self, event, record))
+end
+
 --- The ring (or rings) of a CPU, also before it exists.
 function Kernel:ring(cpu)
   return setmetatable({ kernel = self, number = cpu }, Cpu)

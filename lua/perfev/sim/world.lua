@@ -9,13 +9,14 @@
 local core = require "perfev.core"
 local kernels = require "perfev.event.kernel_versions"
 local payload = require "perfev.sim.payload"
+local repeated_record = require "perfev.sim.repeated_record"
 local sorted_keys = require("perfev.base.tables").sorted_keys
 local tracepoints = require "perfev.sim.tracepoints"
 
 local M = {}
 
 -- Fields of a step that are not fields of its record.
-local own = { at = true, late = true, via = true, cut = true, outside = true }
+local own = { at = true, late = true, via = true, cut = true, outside = true, part = true }
 
 local OUTSIDE = 0x7ff07fff -- a __data_loc word whose bytes lie outside of any payload
 local FIRST_ID = 2000
@@ -37,17 +38,6 @@ local function find_tracepoint(k, name)
   return k.tracepoints[math.tointeger(id)]
 end
 
--- "+100" is 100 and the number of the repetition.
-local function moved(value, i)
-  if type(value) == "table" then
-    local copy = {}
-    for name, one in pairs(value) do copy[name] = moved(one, i) end
-    return copy
-  end
-  local base = type(value) == "string" and value:match "^%+(%d+)$"
-  return base and math.tointeger(tonumber(base)) + i or value
-end
-
 -- The arguments that this kernel's format has: a world also runs on a kernel that lacks a field.
 local function known_args(tp, args)
   local known = {}
@@ -55,7 +45,8 @@ local function known_args(tp, args)
   return known
 end
 
-local function push(k, step, time)
+-- The record of a step, as Cpu:push takes it; nil if this kernel lacks its tracepoint.
+local function record_of(k, step, time)
   local record = {}
   for name, value in pairs(step) do
     if not own[name] then record[name] = value end
@@ -67,11 +58,16 @@ local function push(k, step, time)
   end
   if step.args then
     local tp = find_tracepoint(k, step.event)
-    if not tp then return end
+    if not tp then return nil end
     record.args = known_args(tp, step.args)
     if step.cut or step.outside then record.args, record.raw = nil, damaged(tp, record.args, step) end
   end
-  k:ring(step.via or step.cpu or 0):push(record)
+  return record
+end
+
+local function push(k, step, time)
+  local record = record_of(k, step, time)
+  if record then k:ring(step.via or step.cpu or 0):push(record) end
 end
 
 local function pause_rings(k, cpu, paused)
@@ -91,11 +87,15 @@ local RECORDS_AT_ONCE = 200 -- they fit in a ring of 64 KiB
 -- action wakes the reader.
 local function add_repetition(k, step)
   local at_once, i = math.max(1, RECORDS_AT_ONCE // math.max(1, #step)), 0
-  local begin = k.start + step.at
+  local begin, writers = k.start + step.at, {}
+  for nr, one in ipairs(step) do
+    writers[nr] = repeated_record.new(k, one, step.times, function(values, time) return record_of(k, values, time) end)
+  end
   local function some()
     local last = math.min(i + at_once, step.times)
+    for _, writer in ipairs(writers) do writer:listen() end
     while i < last do
-      for _, one in ipairs(step) do push(k, moved(one, i), begin + i * step.every + (one.at or 0)) end
+      for _, writer in ipairs(writers) do writer:push(i, begin + i * step.every + writer.at) end
       i = i + 1
     end
     if i < step.times then k:after(math.min(at_once, step.times - i) * step.every, some) end

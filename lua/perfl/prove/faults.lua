@@ -143,12 +143,12 @@ M.list = {
   { "numbers of 0", make = function(world)
     return each(world, function(step) change_numbers(step, function() return 0 end, 1) end)
   end },
-  { "truncated samples", damaged = true, make = function(world)
+  { "truncated samples", note = "only with damaged recordings", make = function(world)
     return each(world, function(step)
       if step.args and math.random(2) == 1 then step.cut = math.random(0, 48) end
     end)
   end },
-  { "texts outside of their samples", damaged = true, make = function(world)
+  { "texts outside of their samples", note = "only with damaged recordings", make = function(world)
     return each(world, function(step)
       local names = {}
       for name, value in pairs(step.args or {}) do

@@ -374,26 +374,27 @@ function M.has_records(survey)
   return next(self.events) ~= nil or self.plain_events[1] ~= nil or next(self.bits) ~= nil
 end
 
---- A world in which many tasks live and die, each with one activity of each kind.
+--- The life of a task with one activity of each kind, for a repetition.
 -- @tparam table survey
--- @tparam integer times     the number of lives
--- @tparam ?string without   "ends": the activity has no end; nil: all have one
--- @treturn table            the world; its period is LIVES_EVERY
-function M.lives(survey, times, without)
+-- @tparam boolean has_ends  false: an activity lacks its end
+-- @treturn table            steps; `part`: of an activity, which has a number; the birth and the death have none
+-- @treturn integer          ns until the next life
+function M.life(survey, has_ends)
   local self = new_maker(survey)
   local task = { pid = 100000, tid = 100000, comm = "many", cpu = 0, free = 0 }
   self.tasks = { { pid = 7, tid = 7, comm = "other", cpu = 1 } }
   self:birth(0, task)
   local at = 100000
-  for _, does in ipairs(self:activities()) do
-    local from = #self.world
+  for part, does in ipairs(self:activities()) do
+    local from = #self.world + 1
     at = at + 100000 + does(at, task)
-    if without == "ends" and #self.world > from + 1 then self.world[#self.world] = nil end
+    if not has_ends and #self.world > from then self.world[#self.world] = nil end
+    for i = from, #self.world do self.world[i].part = part end
   end
   self:death(at + 100000, task)
-  local group = { at = 1000000, times = times, every = at + 1000000 }
-  for i, step in ipairs(spread_times(self.world)) do group[i] = M.with_moving_pid(step, task.tid) end
-  return { group }, group.every
+  local steps = {}
+  for i, step in ipairs(spread_times(self.world)) do steps[i] = M.with_moving_pid(step, task.tid) end
+  return steps, at + 1000000
 end
 
 -- Fields whose values a repetition counts up, so that each life has objects of its own.

@@ -5,6 +5,7 @@ local child = require "perfl.prove.child"
 local find_script = require "perfl.find_script"
 local load_source = require "perfl.load_source"
 local message = require "perfl.message"
+local native = require "perfl.core"
 local report = require "perfl.prove.report"
 local trials_of = require "perfl.prove.trials"
 
@@ -14,7 +15,7 @@ local FOUND, USAGE = 1, 2
 
 local declaration = args.check {
   summary = "Run a script in hundreds of small worlds on a simulated kernel, and report what goes wrong.",
-  { "script", metavar = "SCRIPT", help = "the script, by name or path, with its own options and arguments" },
+  { "script", metavar = "SCRIPT", help = "the script, with perfl's options before it and its own ones after it" },
   { "--seed", type = "integer", default = 1, metavar = "N", help = "make other worlds; the same seed gives the same "
     .. "report" },
   { "--worlds", type = "integer", default = 200, metavar = "N", help = "the number of random worlds" },
@@ -23,33 +24,26 @@ local declaration = args.check {
   { "--keep", metavar = "DIR", help = "write the shortest world of each finding into this directory" },
   { "-j --json", help = "print a JSON object" },
   epilog = [[
-The options may also follow the script's, before --. Exit status: 0, 1 if there
-are findings, 2 for an invalid command line or a script that does not start.]],
+Exit status: 0, 1 if there are findings, 2 for an invalid command line or a
+script that does not start.]],
 }
 
 local has_value = { ["--seed"] = true, ["--worlds"] = true, ["--time"] = true, ["--replay"] = true, ["--keep"] = true }
 local switches = { ["-j"] = true, ["--json"] = true, ["-h"] = true, ["--help"] = true }
 
--- -> the words of prove, the words of the script
+-- Own options are the words before the first other word: the rest is perfl's command line -> own, rest
 local function split(words)
-  local own, script, i = {}, {}, 1
-  while i <= #words do
-    local word = words[i]
-    local flag = word:match "^(%-%-%a+)="
-    if word == "--" then
-      table.move(words, i, #words, #script + 1, script)
-      break
-    elseif switches[word] or has_value[flag] then
-      own[#own + 1] = word
-    elseif has_value[word] then
-      own[#own + 1], own[#own + 2] = word, words[i + 1]
+  local i = 1
+  while words[i] do
+    if has_value[words[i]] then
+      i = i + 2
+    elseif switches[words[i]] or has_value[words[i]:match "^(%-%-%a+)="] then
       i = i + 1
     else
-      script[#script + 1] = word
+      break
     end
-    i = i + 1
   end
-  return own, script
+  return table.move(words, 1, math.min(i - 1, #words), 1, {}), table.move(words, i, #words, 1, {})
 end
 
 local function usage_error(text)
@@ -60,7 +54,7 @@ end
 local function help_text()
   local parser = args.new_parser("perfl prove"):description(declaration.summary):epilog(declaration.epilog)
   args.add(parser, declaration)
-  return parser:usage("Usage: perfl prove [options] SCRIPT [script args]"):get_help()
+  return parser:usage("Usage: perfl prove [options] [perfl options] SCRIPT [script args]"):get_help()
 end
 
 local function read_options(own)
@@ -136,7 +130,10 @@ function M.main(words, _, _, main)
   trials.words = script
   set_script(trials)
   trials.name = name_of(trials)
-  if world then trials:replay(world) else trials:run() end
+  local ok, wrong = xpcall(world and trials.replay or trials.run, message.traceback, trials, world)
+  native.heed() -- of a signal; the report follows
+  if not ok and not native.signal() then error(wrong, 0) end
+  trials.is_cut = trials.is_cut or native.signal() ~= nil
   trials.runs = child.count
   local failed = opts.keep and report.keep(trials, opts.keep)
   if failed then return usage_error(failed) end

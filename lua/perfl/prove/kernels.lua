@@ -42,7 +42,8 @@ local function other_fields(trials, world, name, fields)
     local others = table.move(list, 1, #list, 1, {})
     table.remove(others, i)
     if others[1] and not trials:is_over() then
-      trials:try(with_fields(world, name, table.concat(others, "; ")), { "a kernel that lacks a field" })
+      trials:try(with_fields(world, name, table.concat(others, "; ")), { "a kernel that lacks a field",
+        note = ("only on a kernel without the field '%s' of %s"):format(list[i], name) })
     end
   end
 end

@@ -75,17 +75,33 @@ end
 --- The smallest world found.
 -- @tparam table world
 -- @tparam function shows  (world) -> whether it shows the finding
--- @tparam ?boolean as_they_are  keep the values of the steps
-function M.world(world, shows, as_they_are)
+-- @tparam ?integer most   the number of runs at most
+function M.world(world, shows, most)
   local runs = 0
   local function counted(candidate)
     runs = runs + 1
-    if runs > RUNS_MAX then return nil end
+    if runs > (most or RUNS_MAX) then return nil end
     return shows(candidate) and true or false
   end
   world = fewer_steps(world, counted)
-  if #world <= 12 and not as_they_are then world = plainer_values(world, counted) end
+  if #world <= 12 then world = plainer_values(world, counted) end
   return world
+end
+
+--- Leaves out parts of the steps, each as a whole.
+-- @tparam {table,...} steps  with `part`
+-- @tparam function shows     (steps) -> boolean
+function M.parts(steps, shows)
+  local parts, seen = {}, {}
+  for _, step in ipairs(steps) do
+    if step.part and not seen[step.part] then seen[step.part], parts[#parts + 1] = true, step.part end
+  end
+  table.sort(parts)
+  for _, part in ipairs(parts) do
+    local candidate = faults.filtered(steps, function(step) return step.part ~= part end)
+    if shows(candidate) then steps = candidate end
+  end
+  return steps
 end
 
 return M

@@ -14,6 +14,8 @@ local shrink = require "perfl.prove.shrink"
 local M = {}
 
 local FINDINGS_MAX = 20
+local SLOW_RUNS = 12 -- to make a world without an end smaller
+local HANGS_MAX = 5 -- runs without an end, of 1 s and more each
 local SLACK_NS = 2000000000 -- a session goes on after the last record
 
 local Trials = {}
@@ -21,8 +23,13 @@ Trials.__index = Trials
 
 -- ---- running ----
 
+-- During the reduction of a world the number of findings does not matter.
+function Trials:is_stopped()
+  return native.signal() ~= nil or self.deadline ~= nil and os.time() >= self.deadline
+end
+
 function Trials:is_over()
-  return native.signal() ~= nil or #self.findings >= FINDINGS_MAX or self.deadline ~= nil and os.time() >= self.deadline
+  return self.nr_hangs >= HANGS_MAX or #self.findings >= FINDINGS_MAX or self:is_stopped()
 end
 
 local function context_of(self, world, fault)
@@ -38,26 +45,23 @@ function Trials:found(one, world, again, options)
   local at = #self.findings + 1
   self.findings[at] = one
   if again then
-    world = shrink.world(world, function(candidate) return not self:is_stopped() and again(candidate) ~= nil end)
+    world = shrink.world(world, function(candidate) return not self:is_stopped() and again(candidate) ~= nil end,
+      one.law == "end" and SLOW_RUNS or nil)
     one = again(world) or one -- with the values of that world
   end
   one.world, one.words, one.fault = world, options and options.words, options and options.fault
   self.findings[at] = one
 end
 
--- During the reduction of a world the number of findings does not matter.
-function Trials:is_stopped()
-  return native.signal() ~= nil or self.deadline ~= nil and os.time() >= self.deadline
-end
-
 -- Runs a world, and checks the laws of one run -> the result
 function Trials:try(world, fault, options)
   options = options or {}
   local result = child.run(self.plan, world, options)
+  if result.died then self.nr_hangs = self.nr_hangs + 1 end
   for _, one in ipairs(laws.broken(result, context_of(self, world, fault))) do
     local key = laws.signature(one)
-    if fault.damaged and one.law == "error" then
-      self:add_note(("only with damaged recordings: %s:%s: %s"):format(one.file or "?", one.line or "?", one.message))
+    if fault.note and one.law == "error" then
+      self:add_note(("%s: %s:%s: %s"):format(fault.note, one.file or "?", one.line or "?", one.message))
       goto next
     end
     self:found(one, world, function(candidate)
@@ -205,6 +209,15 @@ local function can_record(plan)
   return true
 end
 
+-- True if -j makes the script print JSON.
+local function prints_json(self)
+  seeded(self, 0)
+  local world = generate.plausible(self.survey, 20)
+  local as_json = child.run(self.plan, world, { words = { "-j" } })
+  return laws.is_sound(as_json) and as_json.output:find "%S" ~= nil and not laws.bad_json_line(as_json.output)
+    and as_json.output ~= child.run(self.plan, world).output
+end
+
 --- Prepares the trials.
 -- @tparam table options  `main`, `words`, `seed`, `worlds`, `deadline`
 -- @treturn[1] table
@@ -213,7 +226,7 @@ end
 -- @treturn[2] integer    exit status
 function M.new(options)
   local self = setmetatable({ plan = { main = options.main, words = options.words }, seed = options.seed,
-    worlds = options.worlds, deadline = options.deadline, findings = {}, seen = {}, notes = {}, noted = {} }, Trials)
+    worlds = options.worlds, deadline = options.deadline, findings = {}, seen = {}, notes = {}, noted = {}, nr_hangs = 0 }, Trials)
   local survey, why = look(self)
   if not survey then return nil, why, 1 end
   if is_refused(survey) then return nil, survey.errors, 2 end
@@ -226,9 +239,9 @@ function M.new(options)
   end
   self.chains = generate.chains(events)
   self.odd = laws.odd_number(survey.output)
-  seeded(self, 0)
-  local as_json = child.run(self.plan, generate.plausible(survey, 20), { words = { "-j" } })
-  self.has_json = laws.is_sound(as_json) and as_json.output:find "%S" ~= nil and not laws.bad_json_line(as_json.output)
+  self.has_json = prints_json(self)
+  local long = { { at = 5000000000, cpu = 0, lose = 1 } }
+  self.plan.ticks = survey.output ~= child.run(self.plan, long).output -- it prints at intervals
   return self
 end
 
@@ -244,7 +257,7 @@ function Trials:run()
   kernels.check_fields(self)
   if not self:is_over() then memory.check(self) end
   self.kernels, self.rights = kernels.table(self), kernels.rights(self)
-  self.is_cut = self:is_stopped()
+  self.is_cut = self:is_over()
 end
 
 --- Checks all laws on one world.
