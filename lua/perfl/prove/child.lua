@@ -15,7 +15,9 @@ local M = {
   ANEW = "--run-anew", -- a word that is for this file alone
 }
 
-local CPU_SECONDS = 1 -- of a call of the script, until it is interrupted
+local CALL_NS = 300000000 -- CPU time of a call of the script, until it is interrupted
+local ENDLESS = "the script computes without an end"
+local SECONDS = 2 -- CPU time of a run, unless options.seconds says more
 local MEMORY = 256 << 20
 
 -- ---- the kernel ----
@@ -120,11 +122,15 @@ local function aggregates()
 end
 
 -- Collects the errors of callbacks: perfl prints only the first of each.
-local function collect_errors(result)
+local function collect_errors(result, finish)
   local report = callback.report_error
   function callback.report_error(s, object, what, key)
     if #result.failures < 8 then
       result.failures[#result.failures + 1] = { what = what, text = tostring(object) }
+    end
+    if tostring(object):find(ENDLESS, 1, true) then
+      result.endless = true
+      finish(124)
     end
     return report(s, object, what, key)
   end
@@ -162,13 +168,12 @@ local function run(main, words, k, world, options)
   k.log = setmetatable({}, { __newindex = function() end })
   deny(result)
   fake_clocks(k)
-  collect_errors(result)
+  collect_errors(result, finish)
   if options.memory then watch_memory.start(k, options, result) end
   world_of_steps.add_steps(k, world)
   simulate.kernel = k
   core.limit_memory(MEMORY)
-  core.limit_time(CPU_SECONDS * 1000000000, "the script computes without an end",
-    "the script computes without an end")
+  core.limit_time(CALL_NS, ENDLESS, ENDLESS)
   local argv = { [0] = "perfl", "--sim", "world", table.unpack(words) }
   finish((main(argv)))
 end
@@ -221,7 +226,7 @@ function M.run(plan, world, options)
   options = options or {}
   M.count = M.count + 1
   local k, words = kernel_of(world, options.files), words_of(plan, options)
-  local got, why = native.run_child(function() run(plan.main, words, k, world, options) end, options.seconds or 5,
+  local got, why = native.run_child(function() run(plan.main, words, k, world, options) end, options.seconds or SECONDS,
     options.closed)
   if not got then error("perfl prove: " .. why, 0) end
   local result = lua_text.decode(got.result) or { failures = {}, denied = {}, leaks = {}, calls = {}, events = {},

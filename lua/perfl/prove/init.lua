@@ -133,7 +133,7 @@ function M.main(words, _, _, main)
   local ok, wrong = xpcall(world and trials.replay or trials.run, message.traceback, trials, world)
   native.heed() -- of a signal; the report follows
   if not ok and not native.signal() then error(wrong, 0) end
-  trials.is_cut = trials.is_cut or native.signal() ~= nil
+  if native.signal() then trials.stopped = "a signal came" end
   trials.runs = child.count
   local failed = opts.keep and report.keep(trials, opts.keep)
   if failed then return usage_error(failed) end

@@ -29,7 +29,7 @@ end
 --- Two findings are the same if only their numbers differ.
 function M.signature(one)
   if one.law == "error" and one.line then return ("error %s:%d"):format(one.file, one.line) end
-  if one.law == "names" or one.law == "json" then return one.law end
+  if one.law == "end" or one.law == "names" or one.law == "json" then return one.law end
   return one.law .. " " .. one.message:gsub("0x%x+", "#"):gsub("%d+", "#")
 end
 
@@ -50,7 +50,8 @@ local single = {}
 
 function single.error(result, found)
   for _, failure in ipairs(result.failures) do
-    found(finding("error", ("%s: %s"):format(failure.what, first_line(failure.text)), failure.text))
+    found(finding(result.endless and "end" or "error", ("%s: %s"):format(failure.what, first_line(failure.text)),
+      failure.text))
   end
   for _, text in ipairs(raised_errors(result.errors)) do found(finding("error", first_line(text), text)) end
 end
@@ -142,7 +143,9 @@ local single_order = { "error", "finish", "leaks", "silence", "summary", "names"
 function M.broken(result, context)
   local list = {}
   for _, name in ipairs(single_order) do
-    single[name](result, function(one) list[#list + 1] = one end, context)
+    if not result.endless or name == "error" then
+      single[name](result, function(one) list[#list + 1] = one end, context)
+    end
   end
   return list
 end

@@ -10,6 +10,7 @@ local M = {}
 local FEW, MANY = 600, 135100 -- lives
 local BYTES_PER_LIFE = 24
 local SECONDS = 120
+local RING = "4M" -- no record of an end is lost
 
 -- When to measure, in lives. A table that is emptied at 65536 entries, or at a divisor of it, is as large at the third
 -- time as at the first.
@@ -43,7 +44,7 @@ local function growth(trials, world, times)
   local all, moments = { at = group.at, times = times, every = group.every }, {}
   for i, step in ipairs(group) do all[i] = step end
   for i, nr in ipairs(MOMENTS[times]) do moments[i] = group.at + group.every * (nr + 1) end
-  local result = child.run(trials.plan, { all }, { memory = moments, seconds = SECONDS })
+  local result = child.run(trials.plan, { all }, { memory = moments, seconds = SECONDS, words = { "-m", RING } })
   local memory = result.memory or {}
   if not memory[3] then return 0, {}, result end
   local lives = MOMENTS[times][3] - MOMENTS[times][1]
@@ -57,17 +58,16 @@ local function grows(bytes, tables) return tables[1] ~= nil or bytes > BYTES_PER
 
 -- The line of the script that adds to that table.
 local function line_of(trials, name)
-  local text, last = trials.text, name:match "([%w_]+)[%[%]]*$"
-  if not text or not last then return nil end
-  local number, found = 0, nil
-  for line in (text .. "\n"):gmatch "([^\n]*)\n" do
+  local last = name:match "([%w_]+)[%[%]]*$"
+  if not trials.text or not last then return nil end
+  local number = 0
+  for line in (trials.text .. "\n"):gmatch "([^\n]*)\n" do
     number = number + 1
-    local assigned = line:match("%f[%w_]" .. last .. "%[(.*)%]%s*=[^=]")
-      or line:find("insert%(%s*" .. last .. "%f[^%w_]")
-      or line:match("%f[%w_]" .. last .. "%[(.-)%][%w_., %[%]]*=[^=]")
-    if assigned and not line:find "=%s*nil" and not found then found = number end
+    for value in line:gmatch("%f[%w_]" .. last .. "%b[]%s*=%s*([^=%s]%S*)") do
+      if not value:find "^nil" then return number end
+    end
+    if line:find("insert%(%s*" .. last .. "%f[^%w_]") then return number end
   end
-  return found
 end
 
 local function finding(trials, tables, bytes, times)

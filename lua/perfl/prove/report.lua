@@ -117,7 +117,7 @@ function M.lines(trials)
   local lines, n = {}, #trials.findings
   lines[1] = n == 0 and ("%s: %s, 0 findings"):format(trials.name, count_text(trials.runs, "world"))
     or ("%s: %s in %s"):format(trials.name, count_text(n, "finding"), count_text(trials.runs, "world"))
-  if trials.is_cut then lines[#lines + 1] = "stopped early: the time is over, or a signal came" end
+  if trials.stopped then lines[#lines + 1] = "stopped early: " .. trials.stopped end
   for i, one in ipairs(trials.findings) do
     lines[#lines + 1] = ""
     add_finding(lines, i, one, trials.words)
@@ -143,7 +143,7 @@ function M.json(trials)
       path = one.path, bytes_per_task = one.bytes_per_life }
   end
   return json.encode { script = trials.name, seed = trials.seed, worlds = trials.runs, findings = findings,
-    stopped_early = trials.is_cut or false, events = trials.kernels and needed(trials.survey.events) or nil,
+    stopped_early = trials.stopped, events = trials.kernels and needed(trials.survey.events) or nil,
     kernels = trials.kernels, rights = trials.rights, notes = trials.notes }
 end
 

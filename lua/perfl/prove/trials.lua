@@ -14,8 +14,8 @@ local shrink = require "perfl.prove.shrink"
 local M = {}
 
 local FINDINGS_MAX = 20
-local SLOW_RUNS = 12 -- to make a world without an end smaller
-local HANGS_MAX = 5 -- runs without an end, of 1 s and more each
+local SLOW_RUNS = 8 -- to make a world without an end smaller
+local HANGS_MAX = 2 -- runs without an end, of 0.3 s and more each
 local SLACK_NS = 2000000000 -- a session goes on after the last record
 
 local Trials = {}
@@ -57,7 +57,7 @@ end
 function Trials:try(world, fault, options)
   options = options or {}
   local result = child.run(self.plan, world, options)
-  if result.died then self.nr_hangs = self.nr_hangs + 1 end
+  if result.died or result.endless then self.nr_hangs = self.nr_hangs + 1 end
   for _, one in ipairs(laws.broken(result, context_of(self, world, fault))) do
     local key = laws.signature(one)
     if fault.note and one.law == "error" then
@@ -257,7 +257,9 @@ function Trials:run()
   kernels.check_fields(self)
   if not self:is_over() then memory.check(self) end
   self.kernels, self.rights = kernels.table(self), kernels.rights(self)
-  self.is_cut = self:is_over()
+  self.stopped = self.nr_hangs >= HANGS_MAX and "the script does not end"
+    or #self.findings >= FINDINGS_MAX and "there are enough findings"
+    or self:is_stopped() and "the time is over" or nil
 end
 
 --- Checks all laws on one world.
