@@ -108,15 +108,28 @@ local function totals_of(s)
   return totals
 end
 
+-- What an aggregator has, without its keys: the number of values, their sum and the largest one.
+local function add_up(one)
+  local total = { kind = one:spec().kind, unit = one:spec().unit, count = 0, sum = 0 }
+  for _, row in ipairs(one:rows()) do
+    local value = row.value
+    if type(value) == "table" then
+      total.count, total.sum = total.count + value.count, total.sum + (value.sum or 0)
+      total.max = math.max(total.max or value.max or 0, value.max or 0)
+    elseif type(value) == "number" then
+      total.count = total.kind == "count" and total.count + value or nil
+      total.sum = total.sum + value
+    end
+  end
+  return total
+end
+
 local function aggregates()
   local list = {}
   if not package.loaded["perfev.aggregate.aggregator"] then return list end
-  for i, one in ipairs(require("perfev.aggregate.aggregator").all()) do
-    local ok, stats = pcall(one.stats, one)
-    list[i] = { kind = one:spec().kind, unit = one:spec().unit }
-    for name, value in pairs(ok and stats or {}) do
-      if type(value) == "number" then list[i][name] = value end
-    end
+  for _, one in ipairs(require("perfev.aggregate.aggregator").all()) do
+    local ok, total = pcall(add_up, one)
+    list[#list + 1] = ok and total or nil
   end
   return list
 end

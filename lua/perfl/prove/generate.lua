@@ -377,13 +377,14 @@ end
 --- The life of a task with one activity of each kind, for a repetition.
 -- @tparam table survey
 -- @tparam boolean has_ends  false: an activity lacks its end
--- @treturn table            steps; `part`: of an activity, which has a number; the birth and the death have none
+-- @treturn table            steps; `part`: 0 of the birth, the number of an activity; the death has none
 -- @treturn integer          ns until the next life
 function M.life(survey, has_ends)
   local self = new_maker(survey)
   local task = { pid = 100000, tid = 100000, comm = "many", cpu = 0, free = 0 }
   self.tasks = { { pid = 7, tid = 7, comm = "other", cpu = 1 } }
   self:birth(0, task)
+  for _, step in ipairs(self.world) do step.part = 0 end
   local at = 100000
   for part, does in ipairs(self:activities()) do
     local from = #self.world + 1

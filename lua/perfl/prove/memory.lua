@@ -70,13 +70,14 @@ local function line_of(trials, name)
   end
 end
 
-local function finding(trials, tables, bytes, times)
+local function finding(trials, tables, bytes, times, has_ends)
   local named, others = tables[1], {}
   for i = 2, #tables do others[i - 1] = ("'%s'"):format(tables[i].name) end
   local one = { law = "memory", bytes_per_life = math.floor(bytes),
     message = named and ("'%s' has %d entries after %d tasks have ended"):format(named.name, named.size, times)
-        .. (others[1] and "; so has " .. table.concat(others, ", ") or "")
       or ("%d bytes of memory for each of %d tasks that have ended"):format(math.floor(bytes), times) }
+  if not has_ends then one.message = one.message .. " in the middle of something" end
+  if others[1] then one.message = one.message .. "; so has " .. table.concat(others, ", ") end
   one.line = named and line_of(trials, named.name)
   one.file = one.line and trials.path
   return one
@@ -100,7 +101,7 @@ local function smaller(trials, world)
 end
 
 -- known: names of tables that were found to grow; gets further ones
-local function check_world(trials, world, known)
+local function check_world(trials, world, known, has_ends)
   local bytes, tables, result = growth(trials, world, FEW)
   if result then trials:note(result) end
   if not grows(bytes, tables) then return end
@@ -113,7 +114,7 @@ local function check_world(trials, world, known)
   for _, one in ipairs(tables) do known[one.name] = true end
   known[1] = true
   small[1].times = MANY
-  trials:found(finding(trials, tables, bytes, MANY), small)
+  trials:found(finding(trials, tables, bytes, MANY, has_ends), small)
 end
 
 --- Checks worlds of many short lives.
@@ -123,14 +124,14 @@ function M.check(trials)
     math.randomseed(trials.seed, 0)
     local group, every = generate.life(trials.survey, has_ends)
     group.at, group.times, group.every = 1000000, FEW, every
-    check_world(trials, { group }, known)
+    check_world(trials, { group }, known, has_ends)
     if trials:is_over() then return end
   end
 end
 
 --- Checks the world of a file, if it is one of lives.
 function M.replay(trials, world)
-  if world[1] and world[1].times and not world[2] then check_world(trials, faults.copy(world), {}) end
+  if world[1] and world[1].times and not world[2] then check_world(trials, faults.copy(world), {}, true) end
 end
 
 return M

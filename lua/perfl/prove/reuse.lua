@@ -69,8 +69,12 @@ local function sorted_lines(output)
 end
 
 local function totals(result)
-  local list = {}
-  for i, one in ipairs(result.aggregates) do list[i] = ("%s %s"):format(one.count, one.sum) end
+  local list, seen = {}, {}
+  for _, one in ipairs(result.aggregates) do
+    local text = ("%s%d in sum"):format(one.count and one.count .. " values, " or "", one.sum)
+    if not seen[text] then seen[text], list[#list + 1] = true, text end -- a copy that is not collected yet
+  end
+  table.sort(list)
   return table.concat(list, "; ")
 end
 

@@ -101,14 +101,16 @@ end
 
 local plain = { "a plausible world", plausible = true }
 
+local function most_values(result)
+  local most = 0
+  for _, one in ipairs(result.aggregates) do most = math.max(most, one.count or 0) end
+  return most
+end
+
 local function more_than_truth(truth, result)
-  for i, one in ipairs(result.aggregates) do
-    local whole = truth.aggregates[i]
-    if whole and (one.count or 0) > (whole.count or 0) then
-      return { law = "loss", message = ("records are missing, and the count grows from %d to %d"):format(
-        whole.count or 0, one.count) }
-    end
-  end
+  local whole, rest = most_values(truth), most_values(result)
+  if rest <= whole then return nil end
+  return { law = "loss", message = ("records are missing, and the count grows from %d to %d"):format(whole, rest) }
 end
 
 local function seeded(self, i) math.randomseed(self.seed, i) end
@@ -226,7 +228,8 @@ end
 -- @treturn[2] integer    exit status
 function M.new(options)
   local self = setmetatable({ plan = { main = options.main, words = options.words }, seed = options.seed,
-    worlds = options.worlds, deadline = options.deadline, findings = {}, seen = {}, notes = {}, noted = {}, nr_hangs = 0 }, Trials)
+    worlds = options.worlds, deadline = options.deadline, findings = {}, seen = {}, notes = {}, noted = {},
+    nr_hangs = 0 }, Trials)
   local survey, why = look(self)
   if not survey then return nil, why, 1 end
   if is_refused(survey) then return nil, survey.errors, 2 end
