@@ -93,6 +93,7 @@ end
 
 -- Modules of their own, loaded when they are named.
 local modules = {
+  budget = "perfev.budget",
   frames = "perfev.aggregate.frames", picture = "perfev.picture", profile = "perfev.profile", sim = "perfev.sim",
   calls = "perfev.calls",
   tool = "perfev.tool", units = "perfev.base.parse_units", syscalls = "perfev.tracepoint.syscalls",

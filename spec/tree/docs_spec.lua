@@ -15,7 +15,7 @@ local units = require "perfev.base.parse_units"
 local wire = require "spec.support.wire"
 
 local paths = { "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
-  "doc/install.md", "doc/tutorial.md", "doc/compare.md", "doc/metrics.md", "doc/page.md",
+  "doc/install.md", "doc/tutorial.md", "doc/budgets.md", "doc/compare.md", "doc/metrics.md", "doc/page.md",
   "doc/events.md", "doc/probes.md", "doc/memory.md", "doc/network.md", "doc/recordings.md", "doc/sandbox.md",
   "doc/tracing.md",
   "doc/coverage.md",
@@ -116,7 +116,9 @@ describe("doc/api has a heading for each name and a name for each heading:", fun
     local names, hooks = keys_of(perfev, "perfev."), keys_of(perfev.hooks, "perfev.hooks.")
     for name in pairs(hooks) do names[name] = true end
     -- Modules that are loaded at their first use.
-    names["perfev.profile"], names["perfev.frames"], names["perfev.calls"] = true, true, true
+    names["perfev.profile"], names["perfev.frames"] = true, true
+    names["perfev.budget"], names["perfev.calls"] = true, true
+    for name in pairs(keys_of(perfev.budget, "perfev.budget.")) do names[name] = true end
     for name in pairs(keys_of(perfev.frames, "perfev.frames.")) do names[name] = true end
     for name in pairs(keys_of(perfev.profile, "perfev.profile.")) do names[name] = true end
     for name in pairs(keys_of(perfev.picture, "perfev.picture.")) do names[name] = true end
@@ -192,6 +194,10 @@ describe("doc/api lists", function()
 
   it("the other options of an event", function()
     same(set_of(check.names(option_tables.event)), first_column("Options of an event", "| option |"))
+  end)
+
+  it("the options of a budget", function()
+    same(set_of(check.names(option_tables.budget)), first_column("`perfev.budget(spec)`", "| option |"))
   end)
 
   it("the options that scripts share", function()

@@ -12,9 +12,9 @@ local lua_folders = {
   "perfev/aggregate", "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata",
   "perfev/live", "perfev/profile", "perfev/profile/html", "perfev/calls",
   "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
-  "perfev/tool/top", "perfev/tool", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/frames", "perfl/rewrite",
-  "perfl/verb", "perfl/help", "perfl/completion", "perfl/http", "perfl/http/page", "perfl/collect", "perfl/fleet",
-  "the program",
+  "perfev/tool/top", "perfev/tool", "perfev/budget", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/frames",
+  "perfl/rewrite", "perfl/verb", "perfl/budget", "perfl/prove", "perfl/help", "perfl/completion", "perfl/http",
+  "perfl/http/page", "perfl/collect", "perfl/fleet", "the program",
 }
 local FILES_MAX = 15 -- in a folder; a .c and its .h count as one
 

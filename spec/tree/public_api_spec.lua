@@ -80,6 +80,10 @@ local classes = {
   span = made(function()
     return perfev.span { start = "cs", stop = "page-faults", by = "tid", into = perfev.hist {} }
   end),
+  b = made(function() return perfev.budget { syscalls = 1 } end),
+  result = function()
+    return methods_of(require("perfev.budget.result").new({}, { counts = {}, calls = {} }, nil, {}))
+  end,
   line = made(function() return perfev.line "%d{tid}\n" end),
   p = made(function() return perfev.profile {} end),
   watched = made(function() return perfev.calls { start = "cs", stop = "page-faults" } end),

@@ -59,6 +59,12 @@ attr:validate(pid: integer?, cpu: integer?): true!
 attr:copy(): perfev.Attr
 perfev.decoder(spec: table): perfev.Decoder?, string?
 perfev.encode(spec: table, t: table): string
+perfev.budget(spec: perfev.BudgetSpec): perfev.Budget
+perfev.budget.close()
+b:measure(f: function, ...: any): perfev.BudgetResult, any ...
+b:measure_command(argv: string[]): perfev.BudgetResult!
+b:save(result: perfev.BudgetResult): true!
+result:stacks_of(name: string): table<string, integer>
 perfev.counter(spec: perfev.CounterSpec): perfev.Counter!
 perfev.group(spec: perfev.CounterSpec): perfev.Counter!
 perfev.hist_counter(spec: perfev.CounterSpec): perfev.HistCounter!
@@ -295,10 +301,14 @@ local values = {
 -- The word before a method's or function's name on the pages -> the class, and fields that no
 -- table of the pages has.
 local objects = {
-  { "perfev", "perfev", { "frames perfev.frames", "hooks perfev.hooks", "picture perfev.picture",
-    "profile perfev.profile", "symbol perfev.symbol", "sim perfev.sim",
-    "syscalls perfev.syscalls", "tool perfev.tool", "units perfev.units" } },
-  { "perfev.frames", "perfev.frames" },
+  { "perfev", "perfev", { "budget perfev.budget", "frames perfev.frames",
+    "hooks perfev.hooks", "picture perfev.picture", "profile perfev.profile",
+    "symbol perfev.symbol", "sim perfev.sim", "syscalls perfev.syscalls", "tool perfev.tool",
+    "units perfev.units" } },
+  { "perfev.frames", "perfev.frames" }, { "perfev.budget", "perfev.budget" },
+  { "b", "perfev.Budget" },
+  { "result", "perfev.BudgetResult", { "ok boolean", "rows table[]", "calls table<string, integer>",
+    "counts table<string, integer>", "command_status? perfev.Status" } },
   { "perfev.hooks", "perfev.hooks" }, { "perfev.picture", "perfev.picture" },
   { "perfev.profile", "perfev.profile" }, { "perfev.symbol", "perfev.symbol" },
   { "sim", "perfev.sim" }, { "k", "perfev.Kernel" }, { "units", "perfev.units" },
@@ -346,6 +356,7 @@ local classes = {
     value = "string", title = "string", unit = "string", max_keys = "integer", rows = "integer",
     slot = "perfev.Duration", low = "integer", high = "integer", step = "integer",
     where = "perfev.Condition", names = "table<string, function>" } },
+  { "perfev.BudgetSpec: { [string]: string|number|boolean }", "budgets", "warm" },
   { "perfev.SpanSpec", "spans", "max_waiting", { by = "string|string[]",
     start = "perfev.SpanSource", stop = "perfev.SpanSource", via = "perfev.SpanSource",
     cancel = "perfev.SpanSource", start_by = "string|string[]", stop_by = "string|string[]",
@@ -386,6 +397,7 @@ local checked_tables = {
   ["perfev.SessionOptions"] = { "session" }, ["perfev.EventSpec"] = { "event" },
   ["perfev.OpenOptions"] = { "open" }, ["perfev.CounterSpec"] = { "counter" },
   ["perfev.CounterEventSpec"] = { "counter_event" }, ["perfev.SpanSpec"] = { "span" },
+  ["perfev.BudgetSpec"] = { "budget" },
   ["perfev.AggregatorSpec"] = { "top", "hist" }, -- the others have less
 }
 
@@ -722,11 +734,17 @@ local function function_lines(section, name, params, signature, receiver)
   line("function %s(%s) end", receiver, on_page)
 end
 
+-- Modules that are functions, too: class -> the function.
+local callable = {
+  ["perfev.profile"] = "fun(options?: perfev.ProfileOptions): perfev.Profile",
+  ["perfev.budget"] = "fun(spec: perfev.BudgetSpec): perfev.Budget",
+}
+
 -- The class of an object: fields of the tables, then its functions.
 local function object_lines(sections, object, known)
   local prefix, class, more = table.unpack(object)
   line ""
-  line("---@class %s%s", class, class == "perfev.profile" and ": function" or "")
+  line("---@class %s%s", class, callable[class] and ": function" or "")
   for _, field in ipairs(more or {}) do line("---@field " .. field) end
   for _, each in ipairs(object_fields) do
     if each[1] == class then
@@ -742,15 +760,13 @@ local function object_lines(sections, object, known)
       line("---@field %s %s", name:match "[^.]*$", type)
     end
   end
-  if class == "perfev.profile" then
-    line "---@overload fun(options?: perfev.ProfileOptions): perfev.Profile"
-  end
+  if callable[class] then line("---@overload " .. callable[class]) end
   local variable = prefix:gsub("%.", "_")
   line("local %s = {}", variable)
   for _, section in ipairs(sections) do
     local name, params = heading_of(section)
     local owner, sign, own = (name or ""):match "^(.*)([.:])([^.:]*)$"
-    if owner == prefix and params and name ~= "perfev.profile" then
+    if owner == prefix and params and not callable[name] then
       function_lines(section, name, params, known[name] or { params = {}, results = {} },
         variable .. sign .. own)
     end

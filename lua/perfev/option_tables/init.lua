@@ -7,7 +7,7 @@
 local all = {} -- class -> { option = type }
 
 for _, file in ipairs { "session", "event", "counter", "aggregator", "span", "profile", "picture", "records",
-                      "snapshot", "args", "calls" } do
+                      "snapshot", "args", "budget", "calls" } do
   for class, options in pairs(require("perfev.option_tables." .. file)) do all[class] = options end
 end
 

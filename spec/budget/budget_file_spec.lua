@@ -1,0 +1,99 @@
+-- The file of budgets: how it is read, what its faults are, and what an update keeps and changes.
+
+local budget_file = require "perfev.budget.budget_file"
+local run = require "spec.support.run"
+
+local TEXT = [[
+# Budgets of the parser.
+
+[parse]            # the common case
+command  ./parse 'a file'
+  syscalls       <= 40   # three files
+page-faults    100
+# instructions wait for a machine with counters
+@ openat 3
+@ openat 2 main;load;fopen64
+
+# The other one.
+[print]
+unstable true
+cpu-migrations  any
+]]
+
+local function parse(text) return assert(budget_file.parse(text, "budgets.txt")) end
+
+-- A result with these counts: name -> { limit, count }.
+local function result(rows, counts, stacks)
+  local one = { rows = {}, counts = counts or {} }
+  for name, row in pairs(rows) do one.rows[#one.rows + 1] = { name = name, limit = row[1], count = row[2] } end
+  function one:stacks_of(name) return stacks and self.counts and stacks[name] or {} end -- luacheck: ignore 212
+  return one
+end
+
+describe("a file of budgets", function()
+  it("has sections with limits, options and accepted counts", function()
+    local file = parse(TEXT)
+    assert.same({ "parse", "print" }, file:names())
+    local section = file:section "parse"
+    assert.same({ "<= 40", "100", "./parse 'a file'" },
+      { section.limits.syscalls, section.limits["page-faults"], section.command })
+    assert.same({ counts = { openat = 3 }, stacks = { openat = { ["main;load;fopen64"] = 2 } } }, section.baseline)
+    assert.same({ true, "any" }, { file:section "print".unstable, file:section "print".limits["cpu-migrations"] })
+  end)
+
+  it("names the line of a fault, and what to write", function()
+    local faults = {
+      { "syscalls 1\n", 1, "'syscalls 1' stands before the first section", "%[NAME%]" },
+      { "[a]\nsyscalls\n", 2, "'syscalls' has no limit", "syscalls <= 12" },
+      { "[a]\nsyscalls =< 3\n", 2, "syscalls: limit '=< 3'", '"<= 3"' },
+      { "[a]\nsyscalls 1\nsyscalls 2\n", 3, "'syscalls' is there twice", "one line" },
+      { "[a]\n[b]\n\n[a]\n", 4, "section %[a%] is there twice", "another name" },
+      { "[a]\n@ openat\n", 2, "'@ openat' is not a count", "%-%-update" },
+      { "[a]\nunstable maybe\n", 2, "'unstable maybe'", "unstable true" },
+    }
+    for _, fault in ipairs(faults) do
+      local file, why, code = budget_file.parse(fault[1], "b.txt")
+      assert.is_nil(file)
+      assert.is_truthy(code)
+      assert.matches("^b.txt:" .. fault[2] .. ": " .. fault[3] .. ".*\n  try: .*" .. fault[4], why)
+    end
+  end)
+
+  it("keeps comments, order and blanks in an update, and says what changed", function()
+    local file = parse(TEXT)
+    local changes = file:update("parse", result({ syscalls = { "<= 40", 42 }, ["page-faults"] = { "100", 90 } },
+      { openat = 4, read = 1 }, { openat = { ["main;more;open"] = 4 } }), { limits = true })
+    assert.same({ "syscalls: <= 42, was <= 40 (looser)", "page-faults: 90, was 100 (looser)" }, changes)
+    local expected = TEXT:gsub("<= 40", "<= 42"):gsub("page%-faults    100", "page-faults    90")
+      :gsub("@ openat 3\n@ openat 2 main;load;fopen64", "@ openat 4\n@ openat 4 main;more;open\n@ read 1")
+    assert.equal(expected, table.concat(file.lines, "\n") .. "\n")
+  end)
+
+  it("changes no limit that holds, and none of another section", function()
+    local file = parse(TEXT)
+    assert.same({}, file:update("parse", result({ syscalls = { "<= 40", 40 }, ["page-faults"] = { "100", 100 } },
+      { openat = 3 }, { openat = { ["main;load;fopen64"] = 2 } }), { limits = true }))
+    assert.equal(TEXT, table.concat(file.lines, "\n") .. "\n")
+  end)
+
+  it("gets a new section at its end", function()
+    local file = parse(TEXT)
+    file:add_section("new", { { "syscalls", "<= 3" } })
+    file:update("new", result({}, { openat = 1 }), {})
+    assert.equal(TEXT .. "\n[new]\nsyscalls                 <= 3\n@ openat 1\n", table.concat(file.lines, "\n") .. "\n")
+  end)
+
+  it("is replaced when the new one is complete; a folder that is not there is reported", function()
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    run.write_file(dir .. "/b.txt", TEXT)
+    local file = assert(budget_file.read(dir .. "/b.txt"))
+    assert(file:write())
+    assert.equal(TEXT, run.slurp(dir .. "/b.txt"))
+    assert.equal("b.txt", run.capture("ls " .. dir))
+    file.path = dir .. "/none/b.txt"
+    local ok, why = file:write()
+    assert.is_nil(ok)
+    assert.matches("cannot write .*/none/b.txt", why)
+  end)
+end)
