@@ -37,8 +37,8 @@ local EPIPE = 32
 
 -- Verb -> module; its main(words after the verb, verb) prints and returns the exit status.
 local verbs = {
-  agent = "perfl.fleet.agent", archive = "perfl.verb.archive", collect = "perfl.fleet.collect",
-  completion = "perfl.completion",
+  agent = "perfl.fleet.agent", archive = "perfl.verb.archive", budget = "perfl.budget",
+  collect = "perfl.fleet.collect", completion = "perfl.completion",
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", describe = "perfl.verb.describe",
   doctor = "perfl.verb.doctor", gather = "perfl.fleet.gather", help = "perfl.help",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",

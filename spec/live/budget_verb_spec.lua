@@ -1,0 +1,98 @@
+-- perfl budget on the real kernel: its file, its reports, its exit status.
+
+local build_plants = require "spec.support.plants"
+local core = require "perfev.core"
+local run = require "spec.support.run"
+
+local tracefs = core.slurp "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"
+local it = require "spec.support.skip"(it, function()
+  if not tracefs then pending "system calls need root and tracefs" end
+  if core.machine ~= "x86_64" then pending "the names of the calls are those of x86_64" end
+end)
+
+local dir, program
+setup(function()
+  if not tracefs then return end
+  dir = run.tempdir()
+  program = build_plants(dir)
+end)
+teardown(function()
+  if dir then run.remove(dir) end
+end)
+
+describe("perfl budget", function()
+  local file
+  before_each(function()
+    file = dir and dir .. "/project.txt"
+    if file then os.remove(file) end
+  end)
+  local function budget(...) return run({ run.perfl, "budget", ... }, { cwd = dir }) end
+
+  it("makes a section with --update, holds against it, and fails with what is new", function()
+    local made = budget(file, "--update", "--stacks", "--", program, "none")
+    assert.equal(0, made.code, made.err)
+    assert.matches("perfl: %[plants%] syscalls: <= %d+ %(new%)\n", made.err)
+    assert.same({ 0, "" }, { budget(file, "--", program, "none").code, made.out })
+    local failed = budget(file, "--", program, "library")
+    assert.equal(1, failed.code)
+    assert.matches("FAIL syscalls: %d+, limit <= %d+\n +getgid: 1, was 0\n +1 in syscall < plant_library < main",
+      failed.out)
+    local accepted = budget(file, "--update", "--", program, "library")
+    assert.matches("^perfl: %[plants%] syscalls: <= %d+, was <= %d+ %(looser%)\n$", accepted.err)
+    assert.equal(0, budget(file, "--", program, "library").code)
+  end)
+
+  it("runs the commands that the file names, and writes reports to a file", function()
+    run.write_file(file, ("[one]\ncommand '%s' none\nsyscalls any\n[two]\ncommand %s getpid\nsyscalls 1 # few\n")
+      :format(program, program))
+    local r = budget(file, "--format", "tap", "-o", dir .. "/out.tap")
+    assert.same({ 1, "" }, { r.code, r.out .. r.err })
+    local text = run.slurp(dir .. "/out.tap")
+    assert.matches("^TAP version 13\n1..2\nok 1 %- one: syscalls: %d+, limit any\nnot ok 2 %- two: syscalls: ", text)
+    r = budget(file, "--name", "one", "--format", "junit")
+    assert.same({ 0, 1 }, { r.code, select(2, r.out:gsub("<testcase", "")) })
+  end)
+
+  it("fails if the command fails, and does not accept what it did", function()
+    local r = budget(file, "--update", "--", "sh", "-c", "exit 3")
+    assert.same({ 1, "perfl: [sh] is not updated: the command failed with status 3\n" }, { r.code, r.err })
+    assert.is_nil(run.slurp(file))
+    run.write_file(file, "[sh]\nsyscalls any\n")
+    r = budget(file, "--", "sh", "-c", "exit 3")
+    assert.equal(1, r.code)
+    assert.matches("FAIL command: the command failed with status 3", r.out)
+    r = budget(file, "--", "/nonexistent")
+    assert.equal(1, r.code)
+    assert.matches("FAIL cannot run '/nonexistent'", r.out)
+  end)
+
+  it("refuses an invalid file, section or limit with status 2", function()
+    local function refused(text, pattern, ...)
+      run.write_file(file, text)
+      local r = budget(file, ...)
+      assert.equal(2, r.code)
+      assert.matches(pattern, r.err)
+    end
+    refused("[a]\nsyscalls =< 3\n", "project.txt:2: syscalls: limit '=< 3'", "--", "true")
+    refused("[a]\nsycalls 3\n", "section %[a%]: event 'sycalls'.*did you mean 'syscalls'", "--", "true")
+    refused("[all]\nsyscalls 3\n", "no section %[al%] %(did you mean 'all'%?%)", "--name", "al", "--", "true")
+    refused("[a]\nsyscalls 3\n", "no command is given", "--name", "a")
+    refused("[a]\ncommand 'x\nsyscalls 3\n", "a quote is open")
+    refused("[a]\ntask-clock 3\n", "depends on the load", "--", "true")
+  end)
+
+  it("skips what an ordinary user cannot count; --strict fails", function()
+    if not run.root or core.slurp "/proc/sys/kernel/perf_event_paranoid" ~= "2\n" then
+      pending "needs root, and kernel.perf_event_paranoid 2"
+    end
+    run.write_file(file, "[true]\nsyscalls 1\npage-faults:u <= 500\n")
+    local function as_nobody(...)
+      return run({ run.perfl, "budget", file, ... }, { user = "nobody", cwd = "/" })
+    end
+    local r = as_nobody("--", "true")
+    assert.equal(0, r.code, r.out .. r.err)
+    assert.matches("ok   page%-faults:u: %d+, limit <= 500\n  skip syscalls: not counted: ", r.out)
+    assert.matches("try: as root", r.out)
+    assert.equal(1, as_nobody("--strict", "--", "true").code)
+  end)
+end)
