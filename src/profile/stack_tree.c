@@ -478,7 +478,7 @@ static int find_unknown(struct pev_stack_tree *tree, uint32_t root, uint32_t *no
 
 int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
 			     const struct pev_stack *stack, const struct pev_tree_value *values,
-			     uint32_t nr, uint32_t counted)
+			     uint32_t nr, uint32_t counted, uint32_t *end)
 {
 	struct user_part part = { 0 };
 	enum depth depth;
@@ -493,6 +493,7 @@ int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
 		rc = find_unknown(tree, root, &node);
 	if (rc < 0 || pev_stack_tree_add(tree, node, values, nr) < 0)
 		return -ENOMEM;
+	*end = node;
 	tree->spilled += rc > 0 || (tree->exhausted && node != root);
 	depth = find_depth(&part);
 	if (depth != NO_USER && counted < nr)

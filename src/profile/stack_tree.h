@@ -127,12 +127,12 @@ int pev_stack_tree_keep_function(struct pev_stack_tree *tree, const struct pev_d
 
 /*
  * Adds values to the stack of owner below root; its frames have names. NULL: an unknown stack.
- * counted: the index of the value that is the number of samples. Returns 0, or -ENOMEM: no value
- * was added.
+ * counted: the index of the value that is the number of samples. Returns 0 and *end, the node of
+ * the innermost frame; or -ENOMEM: no value was added.
  */
 int pev_stack_tree_add_stack(struct pev_stack_tree *tree, uint32_t root,
 			     const struct pev_stack *stack, const struct pev_tree_value *values,
-			     uint32_t nr, uint32_t counted);
+			     uint32_t nr, uint32_t counted, uint32_t *end);
 
 /* Adds to the first values of a node. Returns 0, or -ENOMEM: no value was added. */
 int pev_stack_tree_add(struct pev_stack_tree *tree, uint32_t node,

@@ -51,9 +51,10 @@ function M.function_of(tree, frame)
   return tree.function_of[key]
 end
 
-local function insert(tree, profile, side, to)
+-- places: gets the node of each node of the profile, by its number there
+local function insert(tree, profile, side, to, places)
   local path = { [0] = 0 }
-  profile:walk(function(depth, frame, values)
+  profile:walk(function(depth, frame, values, place)
     local func = M.function_of(tree, frame)
     local key = path[depth - 1] << 32 | func
     local node = tree.children[key]
@@ -61,7 +62,7 @@ local function insert(tree, profile, side, to)
       node = #tree.nodes + 1
       tree.children[key], tree.nodes[node] = node, { func = func, parent = path[depth - 1] }
     end
-    path[depth] = node
+    path[depth], places[place] = node, node
     for i, value in ipairs(values or {}) do
       local own = side[to[i]]
       own[node] = (own[node] or 0) + value
@@ -129,26 +130,42 @@ end
 --- @tparam profile profile
 -- @tparam profile|nil baseline  its value types are found by name
 -- @treturn table  by node: `func` (index of `functions`), `depth` (from 1), `last`; `values` and `base`: for
---                 each value type `own`, `total` (by node) and `all`; `functions`: `{ name, module, kind, shade }`
+--                 each value type `own`, `total` (by node) and `all`; `functions`: `{ name, module, kind, shade }`;
+--                 `places`: a node of the profile (Profile:_add_each) -> node
 function M.build(profile, baseline)
   local tree = { nodes = {}, children = {}, functions = {}, function_of = {},
     has_both = baseline and properties_of_both(profile, baseline) }
   local now, base, same, to = {}, {}, {}, {}
   for i in ipairs(profile.values) do now[i], base[i], same[i] = {}, {}, i end
-  insert(tree, profile, now, same)
+  local places = {}
+  insert(tree, profile, now, same, places)
   if baseline then
     for i, value in ipairs(baseline.values) do to[i] = profile:value(value.name) end
-    insert(tree, baseline, base, to)
+    insert(tree, baseline, base, to, {})
   end
   local order, depth = M.in_order(tree)
   local result = { func = {}, depth = depth, last = last_of_each(depth), values = {}, base = baseline and {},
-    functions = tree.functions }
-  for n, node in ipairs(order) do result.func[n] = tree.nodes[node].func end
+    functions = tree.functions, places = {} }
+  local number = {}
+  for n, node in ipairs(order) do result.func[n], number[node] = tree.nodes[node].func, n end
+  for place, node in pairs(places) do result.places[place] = number[node] end
   for i in ipairs(profile.values) do
     result.values[i] = sums(order, depth, now[i])
     if baseline then result.base[i] = sums(order, depth, base[i]) end
   end
   return result
+end
+
+local KINDS = { user = 0, inlined = 1, kernel = 2, unknown = 3 }
+
+--- Returns a function of a tree as flamegraph.js takes it.
+function M.function_row(func) return { func.name, func.module or "", KINDS[func.kind], func.shade } end
+
+--- Returns all of them.
+function M.function_rows(tree)
+  local rows = {}
+  for i, func in ipairs(tree.functions) do rows[i] = M.function_row(func) end
+  return rows
 end
 
 return M

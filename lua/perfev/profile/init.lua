@@ -177,11 +177,13 @@ local function add_surely(self, f, ...)
 end
 
 -- Adds a record's stack, and looks up its names.
+-- @treturn integer  the node of its innermost frame
 local function look_up_one(self, root, stack, values)
-  add_surely(self, function()
-    self.stack_tree:add_stack(root, stack, self.namer, counted_value(self), table.unpack(values))
+  local node = add_surely(self, function()
+    return self.stack_tree:add_stack(root, stack, self.namer, counted_value(self), table.unpack(values))
   end)
   if self.progress then self.progress(1) end
+  return node
 end
 
 -- Looks up the names of the waiting stacks.
@@ -372,6 +374,33 @@ end
 
 -- ---- content ----
 
+--- Adds 1 for each of these stacks as a sampler with `under = "comm"` does, and looks up their names.
+-- @tparam table list  of { comm, stack (nil: unknown) }
+-- @tparam[opt] function progress  f(done, all)
+-- @treturn {integer,...}  the nodes where they end; call_tree.build() has the numbers that pictures use
+function Profile:_add_each(list, progress)
+  local nodes, done = {}, 0
+  self.stack_tree:forget()
+  heed_limit(self)
+  self.progress = progress and function()
+    done = done + 1
+    progress(done, #list)
+  end
+  for i, one in ipairs(list) do
+    self.stack_tree:begin_stack()
+    local root = child(self, 0, self.frame_named[one[1]] or intern_part(self, one[1]), 0)
+    if one[2] then
+      nodes[i] = look_up_one(self, root, one[2], { 1 })
+    else
+      self.stack_tree:add(root, 1)
+      nodes[i] = root
+    end
+  end
+  count_other(self, self.stack_tree:spilled())
+  self.progress = nil
+  return nodes
+end
+
 --- Returns the share of stacks with only one or two user frames, among stacks with user frames whose names have been
 -- looked up.
 -- @treturn number   0 to 1
@@ -456,7 +485,7 @@ function Profile:walk(visit)
   tree:sort()
   local node, depth, id = tree:next(0, 0)
   while node do
-    visit(depth, frame_of(self, id), list_or_nil(tree:values(node)))
+    visit(depth, frame_of(self, id), list_or_nil(tree:values(node)), node)
     node, depth, id = tree:next(node, depth)
   end
 end
@@ -694,6 +723,9 @@ colon(Profile, Profile, "profile", "p", [[sampler clear resolve merge diff delta
 
 --- Makes a follower, for perfev.aggregate.exported.
 function M._follow(profile, only_total) return followers.new(profile, true, only_total) end
+
+--- Makes a profile that is not the script's: no server exports it.
+function M._unlisted(opt) return new(opt, 3) end
 
 --- The metatable of profiles.
 M._class = Profile

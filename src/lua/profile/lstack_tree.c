@@ -381,16 +381,22 @@ static void change_home(lua_State *L, struct l_stack_tree *self, const struct pe
 	self->tree.owner = stack->owner;
 }
 
-/* Adds values to a stack below root, NULL: an unknown one. It adds all or raises. */
-static void add_recorded(const struct namer *namer, uint32_t root, const struct pev_stack *stack,
+/*
+ * Adds values to a stack below root, NULL: an unknown one. It adds all or raises. Returns the node
+ * of the innermost frame.
+ */
+static uint32_t add_recorded(const struct namer *namer, uint32_t root, const struct pev_stack *stack,
 			 const struct pev_tree_value *values, uint32_t nr, uint32_t counted)
 {
 	struct pev_stack_tree *tree = &namer->self->tree;
+	uint32_t end = 0;
 
 	for (uint32_t i = 0; stack && i < stack->nr && !tree->exhausted; i++)
 		if (pev_stack_tree_needs_name(tree, stack->frames[i]))
 			name_frame(namer, stack, i);
-	raise_no_memory(namer->L, pev_stack_tree_add_stack(tree, root, stack, values, nr, counted));
+	raise_no_memory(namer->L,
+			pev_stack_tree_add_stack(tree, root, stack, values, nr, counted, &end));
+	return end;
 }
 
 /* Reads the numbers from this argument on, one for each value type at most. */
@@ -421,7 +427,8 @@ static uint32_t check_value_type(lua_State *L, const struct pev_stack_tree *tree
 }
 
 /*
- * t:add_stack(root, stack, f, counted, value, ...); counted: the value type that counts samples
+ * t:add_stack(root, stack, f, counted, value, ...) -> the node of the innermost frame
+ * counted: the value type that counts samples
  * f(frame, world) -> keep, id of a frame, ...: the functions inlined there, and itself. Not keep:
  * f is called again for the next stack. If keep is a perfev.symtab, it names the other frames in
  * this file: f is called for those without a name, once. Addresses of user space outside all files
@@ -444,8 +451,8 @@ static int l_add_stack(lua_State *L)
 	}
 	namer = make_namer(L, self, 4);
 	tree->full = tree->room < 0;
-	add_recorded(&namer, root, stack, values, nr, counted);
-	return 0;
+	lua_pushinteger(L, add_recorded(&namer, root, stack, values, nr, counted));
+	return 1;
 }
 
 /*

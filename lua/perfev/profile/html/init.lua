@@ -10,17 +10,12 @@ local calls = require "perfev.profile.call_tree"
 local json = require "perfev.base.json"
 local markup = require "perfev.picture.markup"
 
-local KINDS = { user = 0, inlined = 1, kernel = 2, unknown = 3 }
-
 local function data_of(profile, baseline, absolute)
   local tree = calls.build(profile, baseline)
-  local functions, own, base = {}, {}, baseline and {} or nil
-  for i, func in ipairs(tree.functions) do
-    functions[i] = { func.name, func.module or "", KINDS[func.kind], func.shade }
-  end
+  local own, base = {}, baseline and {} or nil
   for i, side in ipairs(tree.values) do own[i] = side.own end
   for i, side in ipairs(tree.base or {}) do base[i] = side.own end
-  return { title = profile.title, values = profile.values, functions = functions, func = tree.func,
+  return { title = profile.title, values = profile.values, functions = calls.function_rows(tree), func = tree.func,
     depth = tree.depth, own = own, base = base, absolute = absolute }
 end
 

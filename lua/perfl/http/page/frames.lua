@@ -9,8 +9,6 @@ local M = {}
 
 local LEAST_SHARE = 1 / 2000 -- of all: narrower frames are summed up
 
-local KINDS = { user = 0, inlined = 1, kernel = 2, unknown = 3 }
-
 -- -> the values of each node with those below it, and of all. Each node comes after its parent.
 local function totals(parent, nr, own)
   local total = { [0] = 0 }
@@ -103,9 +101,7 @@ local function used_functions(kept, order)
   return list, func
 end
 
-local function encode_function(func)
-  return json.encode { func.name, func.module or "", KINDS[func.kind], func.shade }
-end
+local function encode_function(func) return json.encode(call_tree.function_row(func)) end
 
 local function encode_integer(n) return ("%d"):format(n) end
 
