@@ -147,7 +147,7 @@ end)
       await page.type("#search", "onerror");
       report.search = await text("#found");
 ]])
-    assert.same({ 0, 0, 4, true }, { report.hacked, report.found, report.scripts, report.wide })
+    assert.same({ 0, 0, 6, true }, { report.hacked, report.found, report.scripts, report.wide })
     assert.same({ "<b onclick=alert(1)>title</b>", "</h2><script>window.hacked=1</script>" },
       { report.headings[1], report.headings[2] })
     local long = ("long "):rep(200)

@@ -310,7 +310,11 @@ function M.new(entries, run)
   self.routes = {
     ["/"] = function() return { type = "text/html; charset=utf-8", body = whole_page() } end,
     ["/page.css"] = file("page.css", "text/css"), ["/page.js"] = file("page.js", "text/javascript"),
-    ["/tables.js"] = file("tables.js", "text/javascript"), ["/timeline.js"] = file("timeline.js", "text/javascript"),
+    ["/timeline.js"] = file("timeline.js", "text/javascript"),
+    ["/panels.css"] = file("perfev/picture/page/panels.css", "text/css"),
+    ["/text.js"] = file("perfev/picture/page/text.js", "text/javascript"),
+    ["/heat_colors.js"] = file("perfev/picture/page/heat_colors.js", "text/javascript"),
+    ["/tables.js"] = file("perfev/picture/page/tables.js", "text/javascript"),
     ["/flamegraph.css"] = file("perfev/profile/html/flamegraph.css", "text/css"),
     ["/flamegraph.js"] = file("perfev/profile/html/flamegraph.js", "text/javascript"),
     ["/events"] = function() return answer_events(self) end,

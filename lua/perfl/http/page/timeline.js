@@ -2,35 +2,10 @@
 
 // Values over time: the slots that the server keeps, heat maps and rates of them, and the range that the user selects.
 (function () {
-const HEATS = 16;
+const { plain, withUnit, clock, newElement } = window.pageText, { heatColors, heatOf } = window.heatScale;
 const LEFT = 76, RIGHT = 6, BOTTOM = 18; // px around a chart
 const HEIGHTS = { heat: 190, rate: 74 };
 const SECOND = 1000;
-
-// ---- text ----
-
-const scales = {
-  ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
-  bytes: [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
-};
-const nsPer = { us: 1e3, ms: 1e6, s: 1e9 };
-function plain(value) { return value.toLocaleString("en-US", { maximumFractionDigits: 2 }); }
-// A value with its unit, scaled: 2500 ns is "2.5 µs".
-function withUnit(value, unit) {
-  if (nsPer[unit]) return withUnit(value * nsPer[unit], "ns");
-  for (const [size, word] of scales[unit] || []) {
-    if (Math.abs(value) >= size) return plain(Number((value / size).toPrecision(4))) + " " + word;
-  }
-  return plain(value) + (unit && !scales[unit] ? " " + unit : "");
-}
-function clock(ms) { return new Date(ms).toLocaleTimeString("en-GB"); }
-function newElement(tag, text, kind) {
-  const e = document.createElement(tag);
-  if (text !== undefined) e.textContent = text;
-  if (kind) e.className = kind;
-  return e;
-}
-window.pageText = { plain, withUnit, clock, newElement };
 
 // ---- slots ----
 
@@ -62,21 +37,6 @@ function mergeParts(slots, field, merge) {
 function mergedSlot(slots) {
   return { begin: slots[0].begin, end: slots[slots.length - 1].end, heat: mergeParts(slots, "heat", mergedCells),
     sums: mergeParts(slots, "sums", mergedSums) };
-}
-
-// ---- colours: those of the pictures (lua/perfev/picture/palette.lua) ----
-
-function heatColors(dark) {
-  const list = [];
-  for (let i = 0; i < HEATS; i++) {
-    const t = i / (HEATS - 1);
-    list.push(dark ? "hsl(" + 52 * t + "," + (60 + 30 * t) + "%," + (24 + 50 * t) + "%)" :
-      "hsl(" + (48 - 48 * t) + "," + (95 - 20 * t) + "%," + (86 - 58 * t) + "%)");
-  }
-  return list;
-}
-function heatOf(count, most) {
-  return Math.max(0, Math.min(HEATS - 1, Math.floor(Math.log(1 + count) / Math.log(1 + most) * HEATS)));
 }
 
 // ---- scales ----

@@ -104,10 +104,12 @@ function boundsOf(rows) {
 
 // ---- the table ----
 
-// part: as in the event hello. Returns { update(state, time_ms), showRange(cells, words) }.
+// part: as in the event hello of the live page; `still`: its values do not grow, so there are no rates; `pick(row)`: a
+// row is clicked. Returns { update(state, time_ms), showRange(cells, words), pick(key) }.
+window.makeBars = makeBars;
 window.showValues = function (box, part) {
   const isHist = part.kind === "hist", nrKeys = part.by.length, weight = nrKeys;
-  const isCounted = Boolean(COUNTED[part.kind]), hasTable = nrKeys > 0 || !isHist;
+  const isCounted = Boolean(COUNTED[part.kind]), hasTable = nrKeys > 0 || !isHist, isPicked = isHist || part.pick;
   const head = newElement("div", undefined, "head"), columns = newElement("div", undefined, "columns");
   const about = newElement("span", "", "about"), heading = newElement("h2", part.title);
   const remarks = newElement("ul", undefined, "remarks"), nothing = newElement("p", "no values yet", "nothing");
@@ -118,7 +120,10 @@ window.showValues = function (box, part) {
 
   const names = part.by.map(c => ({ text: c, isKey: true })).concat(part.values.map((v, i) => ({
     text: v.name + (v.unit ? " (" + v.unit + ")" : ""), index: nrKeys + i })));
-  if (isCounted && nrKeys > 0) names.push({ text: "%", share: true }, { text: "per s", rate: true });
+  if (isCounted && nrKeys > 0) {
+    names.push({ text: "%", share: true });
+    if (!part.still) names.push({ text: "per s", rate: true });
+  }
   if (isHist) names.push({ text: "distribution", spark: true });
   let sortBy = weight, descending = true, state = { rows: [], buckets: [] }, previous = null, rates = new Map();
   let selected = null, range = null, order = [];
@@ -192,12 +197,12 @@ window.showValues = function (box, part) {
       if (column.spark) cell.append(newSpark());
       row.append(cell);
     });
-    if (isHist) row.tabIndex = -1;
+    if (isPicked) row.tabIndex = -1;
     return row;
   }
   function fillRow(element, row, cells, bounds, all) {
     const isSelected = selected !== null && keyOf(row) === selected;
-    if (isHist) element.setAttribute("aria-selected", String(isSelected));
+    if (isPicked) element.setAttribute("aria-selected", String(isSelected));
     names.forEach((column, i) => {
       const cell = element.children[i];
       if (column.isKey) {
@@ -224,7 +229,7 @@ window.showValues = function (box, part) {
     resize(body, order.length, newRow);
     order.forEach((from, i) => fillRow(body.children[i], state.rows[from], state.buckets && state.buckets[from],
       bounds, all));
-    if (isHist && body.firstElementChild && !body.querySelector("[tabindex='0']")) {
+    if (isPicked && body.firstElementChild && !body.querySelector("[tabindex='0']")) {
       body.firstElementChild.tabIndex = 0;
     }
     resize(foot, state.other ? 1 : 0, () => { const row = newRow(); row.className = "rest"; return row; });
@@ -252,10 +257,11 @@ window.showValues = function (box, part) {
     if (!row) return;
     const key = keyOf(row);
     selected = selected === key ? null : key;
+    if (part.pick) part.pick(selected === null ? null : row);
     showRows();
     showHistogram();
   }
-  if (isHist) {
+  if (isPicked) {
     body.addEventListener("click", e => { if (e.target.closest("tr")) select(e.target.closest("tr")); });
     body.addEventListener("keydown", e => {
       const row = e.target.closest("tr");
@@ -294,7 +300,7 @@ window.showValues = function (box, part) {
   return {
     update(newState, time) {
       state = newState;
-      if (isCounted && nrKeys > 0) noteRates(time);
+      if (isCounted && nrKeys > 0 && !part.still) noteRates(time);
       const isEmpty = state.rows.length === 0 && !state.other;
       nothing.hidden = !isEmpty;
       columns.hidden = isEmpty;
@@ -303,6 +309,11 @@ window.showValues = function (box, part) {
       showHistogram();
       resize(remarks, state.remarks.length, () => newElement("li"));
       state.remarks.forEach((text, i) => setText(remarks.children[i], text));
+    },
+    // Marks the row with these keys, or none.
+    pick(keys) {
+      selected = keys ? JSON.stringify(keys) : null;
+      showRows();
     },
     showRange(cells, words) {
       range = cells ? { cells, words } : null;
