@@ -94,6 +94,7 @@ describe("a script called by name:", function()
     slow = { "FUNCTION|START", "STOP", "--slowest SHARE", "--quantile Q", "--over TIME", "--key FIELD", "--with PARTS",
       "-F HZ", "--call-graph HOW", "-f FORMAT" },
     timeline = { "--mark EVENT", "--irq" },
+    explore = { "EVENT", "-F HZ", "--off-cpu", "--idle", "--max-samples N", "--user", "--kernel" },
     offcputime = { "--least TIME", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
     faultstacks = { "--major", "--minor", "-f FORMAT", "--user", "--kernel" },
     watch = { "VARIABLE", "--access KIND", "--each", "-f FORMAT" },

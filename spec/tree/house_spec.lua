@@ -10,7 +10,7 @@ local binding_folders = { "base", "fleet", "event", "hooks", "sandbox", "symbol"
 local lua_folders = {
   "perfev/option_tables", "perfev/encoding", "perfev/base", "perfev/tracepoint", "perfev/record", "perfev/picture",
   "perfev/aggregate", "perfev/symbol", "perfev/probe", "perfev/event", "perfev/counter", "perfev/perfdata",
-  "perfev/live", "perfev/profile", "perfev/profile/html", "perfev/calls",
+  "perfev/live", "perfev/profile", "perfev/profile/html", "perfev/calls", "perfev/explore",
   "perfev/tool/memory", "perfev/tool/sched", "perfev/tool/stat", "perfev/tool/system_calls",
   "perfev/tool/top", "perfev/tool", "perfev/budget", "perfev/sim", "perfev", "perfl", "perfl/sandbox", "perfl/frames",
   "perfl/rewrite", "perfl/verb", "perfl/budget", "perfl/prove", "perfl/help", "perfl/completion", "perfl/http",

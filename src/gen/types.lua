@@ -271,6 +271,7 @@ tool.print_path_calls(opt: table)
 tool.profile(who: string, opt: table, spec: table): perfev.Profile
 tool.print_profile(who: string, p: perfev.Profile, opt: table)
 tool.show_top(who: string, opt: table, spec: perfev.EventSpec)
+tool.explore(who: string, opt: table)
 tool.print_function(who: string, name: string, count: any, periods: any, opt: table)
 tool.select_calls(who: string, expression: string): table<string, true>
 tool.print_calls(opt: table)

@@ -400,6 +400,12 @@ function M.show_top(who, opt, spec)
   shown = require("perfev.tool.top").show(opt, spec, io.stdout == own_stdout and not session.prints_lines, title)
 end
 
+--- Writes a page with all samples over time at the end of the session: the reader selects a range.
+-- @tparam string who
+-- @tparam table opt   values of the script explore: `events`, `frequency`, `off_cpu`, `idle`, `max_samples`, `title`,
+--                     `call_graph`, `user`, `kernel`
+function M.explore(who, opt) require("perfev.explore").run(M, who, opt) end
+
 --- Prints the source lines and instructions of a function with their shares of its samples.
 -- @tparam string who
 -- @tparam string name      of the function
