@@ -105,29 +105,21 @@ local function sampling(name, hz)
   return hz > 0 and hz or nil, hz == 0 and 1 or nil
 end
 
+local DEFAULT = "* | cpu-clock" -- all events of a recording; a live session has no "*"
 local SWITCHES = "context-switches"
 
-local function declare(self, tool, who, opt, name, spec)
-  spec[1] = name
-  spec.fields = { "event", "time", "cpu", "pid", "tid", "comm", "period", "stack" }
-  spec.extra_sample_type = { "period" }
-  spec.where = not opt.idle and { "tid", "!=", 0 } or nil
-  local left_out = opt.off_cpu and name == "*" and SWITCHES -- the waits have them
-  spec.sample = function(event, time, cpu, pid, tid, comm, period, stack)
-    if event.name == left_out then return end
-    add(self, event.name, nil, time, cpu, pid, tid, comm, period, stack)
-  end
-  return session.default():event(tool.with_stacks(who, opt, spec))
-end
-
--- Without names: the clock of a live session, and all events of a recording.
-local function declare_default(self, tool, who, opt)
-  local freq, period = sampling("cpu-clock", opt.frequency)
-  local clock = declare(self, tool, who, opt, "cpu-clock", { freq = freq, period = period, optional = true })
-  local all = declare(self, tool, who, opt, "*", { optional = true })
-  session.default():begin(function()
-    (session.default().opts.input and clock or all):close()
-  end)
+local function declare(self, tool, who, opt, name)
+  local left_out = opt.off_cpu and name == DEFAULT and SWITCHES -- the waits have them
+  local freq, period = sampling(name == DEFAULT and "cpu-clock" or name, opt.frequency)
+  session.default():event(tool.with_stacks(who, opt, {
+    name, freq = freq, period = period, extra_sample_type = { "period" },
+    where = not opt.idle and { "tid", "!=", 0 } or nil,
+    fields = { "event", "time", "cpu", "pid", "tid", "comm", "period", "stack" },
+    sample = function(event, time, cpu, pid, tid, comm, value, stack)
+      if event.name == left_out then return end
+      add(self, event.name, nil, time, cpu, pid, tid, comm, value, stack)
+    end,
+  }))
 end
 
 -- A wait begins with a sample of context-switches and ends with the record of the task's return to a CPU, as in the
@@ -236,16 +228,15 @@ end
 function M.run(tool, who, opt)
   local self = setmetatable({ columns = columns.new(6), events = {}, event_numbers = {}, tasks = {}, task_numbers = {},
     stacks = {}, stack_numbers = {}, nr = 0, left_out = 0, without_time = 0, max_samples = opt.max_samples }, Samples)
-  for _, name in ipairs(opt.events) do
-    local freq, period = sampling(name, opt.frequency)
-    declare(self, tool, who, opt, name, { freq = freq, period = period })
-  end
-  if #opt.events == 0 then declare_default(self, tool, who, opt) end
+  for _, name in ipairs(#opt.events > 0 and opt.events or { DEFAULT }) do declare(self, tool, who, opt, name) end
   if opt.off_cpu then
     tool.require_all_cpus(who)
     declare_waits(self, tool, who, opt)
   end
   session.default():done(function()
+    if self.nr == 0 and self.without_time > 0 then
+      tool.refuse(who, "the samples of the recording have no times\n  try: perf record -T", 1)
+    end
     write_page(self, opt, function(text) io.write(text) end, progress_of(who))
     for _, note in ipairs(notes_of(self)) do io.stderr:write(who, ": ", note, "\n") end
   end)
