@@ -348,6 +348,11 @@ bench: build-deps tracefs ## measure perfev, perf, bpftrace, bcc and minimal C
 	@$(if $(BASE),$(MAKE) --no-print-directory -C $(BASE) BUILD=build all)
 	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) '$(BASE)' $(PARTS)
 
+# The spec files that have a long form: those that read PROOFS from the environment.
+PROOF_SPECS = $(shell grep -l 'getenv.*PROOFS' $(ALL_SPECS))
+proofs: deps all tracefs ## run the long proofs: planted causes, budgets under load, seeded mistakes
+	@PROOFS=long $(SUITE) $(BUSTED) $(PROOF_SPECS)
+
 # DuckDB runs the recipes of doc/fleet-history.md; it is large, so `make check` does without.
 FLEET_SPECS := $(wildcard spec/fleet/*_spec.lua)
 fleet: deps all fleet-deps ## simulate many hosts: the long forms of spec/fleet, and measurements
@@ -574,6 +579,6 @@ FORCE:
 .PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
 	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
 	test-nobody test-asan test-asan-live test-tsan test-vm vm $(ASAN_SPECS) asan-build \
-	asan-products fuzz bench fleet fleet-deps tracefs lint lint-quick install uninstall \
+	asan-products fuzz bench proofs fleet fleet-deps tracefs lint lint-quick install uninstall \
 	deb deb-deps deb-test sbom clean fuzz-targets
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))
