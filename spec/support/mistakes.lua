@@ -87,7 +87,7 @@ M.list = {
     edits = { '  if not reading then tool.refuse("funccount", why, 1) end\n', "" },
     breaks = "a counter that cannot be read raises instead of printing the reason",
     shows = "index a nil value %(local 'reading'%)" },
-  { script = "funclatency", words = "vfs_read",
+  { script = "funclatency", words = "middle",
     edits = { "  if not row then return end\n", "" },
     breaks = "a function that is never called raises at the end", shows = "index a nil value %(local 'row'%)" },
   { script = "growth",
@@ -152,7 +152,7 @@ M.list = {
       "time = r.time, args = { comm = r.comm, tid = r.tid } }", "time = r.time, args = args }" },
     breaks = "the fields of a marked event are kept without a copy, and nothing is written at the end",
     shows = "cannot encode a userdata" },
-  { script = "trace", words = "kprobe:vfs_read n:u64",
+  { script = "trace", words = "kprobe:middle n:u64",
     edits = { "  if n >= 0 then return tostring(n) end\n  local tens = (n >> 1) // 5\n"
         .. '  return ("%d%d"):format(tens, n - 10 * tens)\n',
       '  local digits = ""\n  repeat digits, n = n % 10 .. digits, n // 10 until n == 0\n  return digits\n' },
