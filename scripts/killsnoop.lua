@@ -17,12 +17,11 @@ TPID is the argument of kill(2): below -1 a process group, -1 all processes.
 RESULT is - if the sender dies of its own signal.]],
 }
 
-local sent, first = {}, nil -- by thread: its call that has not returned
+local sent, first = {}, nil -- by thread: its call that has not returned; the time of the first call
 
 local function show(tid, one, result)
   sent[tid] = nil
   if opt.failed and (not result or result >= 0) then return end
-  first = first or one.time
   print(("%12.6f %7d %-16s %-9s %7d %s"):format((one.time - first) / 1e9, one.pid, perfev.escape(one.comm),
     tool.signal_name(one.sig) or one.sig, one.to, not result and "-" or result < 0 and perfev.errno[-result] or result))
 end
@@ -35,6 +34,7 @@ perfev.event {
   "syscalls:sys_enter_kill", where = opt.signal and { "args.sig", "==", opt.signal } or nil,
   fields = { "tid", "pid", "comm", "time", "args.pid", "args.sig" },
   sample = function(tid, pid, comm, time, to, sig)
+    first = first or time
     sent[tid] = { pid = pid, comm = comm, time = time, to = to, sig = sig }
   end,
 }

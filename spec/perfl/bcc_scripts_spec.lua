@@ -181,8 +181,17 @@ describe("killsnoop", function()
   it("selects one signal, or the signals that failed", function()
     assert.equal(head .. "    0.000000       7 app              SIGTERM         8 0\n",
       output_of(kills, "killsnoop", "-s", "15"))
-    assert.equal(head .. "    0.000000       8 helper           SIGKILL        -1 ESRCH\n",
+    assert.equal(head .. "    0.000010       8 helper           SIGKILL        -1 ESRCH\n",
       output_of(kills, "killsnoop", "-x"))
+  end)
+
+  it("prints times since the first call, also if a later one returns before it", function()
+    local text = output_of(kills:gsub("kill%(10.*", [[
+    sample(10, 0, 7, "syscalls:sys_enter_kill", { pid = 8, sig = 15 })
+    kill(30, 8, -1, 9, 0)
+    sample(50, 0, 7, "syscalls:sys_exit_kill", { ret = 0 })]]), "killsnoop")
+    assert.equal(head .. "    0.000020       8 helper           SIGKILL        -1 0\n"
+      .. "    0.000000       7 app              SIGTERM         8 0\n", text)
   end)
 end)
 
