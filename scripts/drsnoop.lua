@@ -31,6 +31,7 @@ for _, kind in ipairs { "direct", "memcg" } do
       waits[tid] = { time = time, order = order }
     end }
   perfev.event { name .. "end", optional = optional, fields = { "tid", "time", "pid", "comm", "args.nr_reclaimed" },
+    exit = function(r) waits[r.tid] = nil end, -- the end was lost
     sample = function(tid, time, pid, comm, pages)
       local wait = waits[tid]
       waits[tid] = nil

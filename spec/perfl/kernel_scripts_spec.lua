@@ -127,6 +127,13 @@ describe("drsnoop", function()
     assert.same({ { pid = 8, comm = "helper", kind = "direct", order = 0, pages = 32, ms = 0.01, time = 1e-05 },
       { pid = 7, comm = "app", kind = "direct", order = 3, pages = 0, ms = 2, time = 0 } }, rows)
   end)
+
+  it("forgets the reclaim of a task that has ended", function()
+    assert.same({}, rows_of([[
+      sample(10, 7, "vmscan:mm_vmscan_direct_reclaim_begin", { order = 3 })
+      k:after(20000, function() k:ring(0):push({ type = "exit", pid = 7, tid = 7, ppid = 1, ptid = 1 }) end)
+      sample(30, 7, "vmscan:mm_vmscan_direct_reclaim_end", { nr_reclaimed = 1 })]], "drsnoop"))
+  end)
 end)
 
 describe("cachestat", function()
