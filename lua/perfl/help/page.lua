@@ -271,8 +271,8 @@ function M.of_verb(verb, declared, is_page)
   local page = { name = "perfl-" .. verb }
   local about = declared.summary or declared.text or ""
   add(page, "heading", "NAME")
-  local first = about:match "^[^.;:(]*":gsub("%s+", " ")
-  if #first > 70 then first = first:match "^[^,]*" end
+  local first = about:match "^[^.;:(]*":gsub("%s+", " "):gsub(" $", "")
+  if #first > 120 then first = first:match "^[^,]*" end
   add(page, "text", ("%s - %s"):format(page.name, first:gsub("^%u", string.lower)))
   add(page, "heading", "SYNOPSIS")
   add(page, "text", marked((declared.usage:gsub("%s+", " "))))
