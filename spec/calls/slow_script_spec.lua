@@ -105,6 +105,28 @@ describe("the first line of slow", function()
       .. "they therefore also wait 12.0 ms longer for a CPU, taken by backup ", text)
   end)
 
+  it("names the largest difference, even if fewer than half of the slow calls have it", function()
+    assert.matches("^the slowest 20 %% %(24 of 120 calls, 1.01 ms or more%) wait 2.00 ms longer for the disk",
+      first_line([[
+      for i = 0, 119 do
+        local t, more = 20000 * (i + 1), i % 5 == 1 and 10 or 0
+        begin(t)
+        if i % 20 == 1 then leaves(t + 500, FSYNC) wakes(t + 8500) enters(t + 8500) more = 8000 end
+        stop(t + 1000 + more)
+      end]], "--slowest", "20%"))
+  end)
+
+  it("does not name what only one slow call has", function()
+    assert.matches(" sleep 5.00 ms longer ", first_line([[
+      for i = 0, 59 do
+        local t, more = 200000 * (i + 1), 0
+        begin(t)
+        if i % 10 == 7 then leaves(t + 100, SLEEP) wakes(t + 5100) enters(t + 5100) more = 5000 end
+        if i == 7 then leaves(t + 6000, SLEEP, 0, "backup") enters(t + 106000) more = 105000 end
+        stop(t + 1000 + more)
+      end]], "--slowest", "10%"), 1, true)
+  end)
+
   it("says so if the slow calls are hardly slower than the rest", function()
     assert.matches("^no call is much slower: the slowest 5 %% %(3 of 60 calls, 1.20 ms or more%) take 1.20 ms, "
       .. "the rest 1.00 ms\nthey sleep 200 us longer ",

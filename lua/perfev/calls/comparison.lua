@@ -9,6 +9,7 @@ local UNITS_MOST = 200      -- of a group, for the bootstrap: calls, or sums of 
 local RESAMPLES = 1000
 local SHARE_OF_PATH = 0.8   -- of the difference that a function must explain
 local SHARE_OF_CODE = 0.6   -- of the difference on the CPU that names its kind
+local STANDARD_ERRORS = 2   -- between a mean and the part of it that is certain
 local SHARE_TO_MENTION = 0.2
 local CALLS_TO_MENTION = 0.05 -- share of the slow calls that have another main cause
 
@@ -311,20 +312,28 @@ local function largest(excess, is_candidate)
   return best
 end
 
--- Gives each row its score, the mean excess of the slow calls over the mean of the rest, and its number of slow calls
--- with that as the largest part of their excess. The waits for a CPU that follow from another part belong to it: who
--- runs longer is preempted more often, and who blocks more often is woken more often.
+-- Gives each row its score, the mean excess of the slow calls over the mean of the rest; the part of it that is
+-- certain, so that one call with much of it does not decide; and the number of calls of which it is the main part. The
+-- waits for a CPU that follow from another part belong to it: who runs longer is preempted more often, and who blocks
+-- more often is woken more often.
 local function score(self, by_key, sums)
   local preempted, woken = ratio_of(sums, "preempted", "cpu"), ratio_of(sums, "woken", "block")
-  for _, row in pairs(by_key) do row.score, row.calls = 0, 0 end
+  local nr, squares = #self.slow, {}
+  for key, row in pairs(by_key) do row.score, row.calls, squares[key] = 0, 0, 0 end
   for _, call in ipairs(self.slow) do
     local excess = sums_of({ call }, self.row_of)
     for key, row in pairs(by_key) do excess[key] = (excess[key] or 0) - row.rest end
     move_excess(excess, preempted, "preempted", "cpu", "cpu")
     move_excess(excess, woken, "woken", "block", largest(excess, is_block))
-    for key, row in pairs(by_key) do row.score = row.score + excess[key] / #self.slow end
+    for key, row in pairs(by_key) do
+      row.score, squares[key] = row.score + excess[key] / nr, squares[key] + excess[key] ^ 2
+    end
     local main = largest(excess, function(key) return by_key[key] and not NO_CAUSE[key] and not COUNTS[key] end)
     if main then by_key[main].calls = by_key[main].calls + 1 end
+  end
+  for key, row in pairs(by_key) do
+    local variance = nr > 1 and (squares[key] - nr * row.score ^ 2) / (nr - 1) or 0
+    row.certain = row.score - STANDARD_ERRORS * math.sqrt(math.max(variance, 0) / nr)
   end
 end
 
@@ -336,8 +345,8 @@ local function main_code(code, cpu)
   return row
 end
 
--- The rows that explain the difference, the one that is the main part of most slow calls first. Of the code on the CPU
--- the main kind stands for all.
+-- The rows that explain the difference, the largest that is certain first. Of the code on the CPU the main kind stands
+-- for all.
 local function order_of_causes(self, sums)
   local list, by_key, code = {}, {}, nil
   for _, row in ipairs(self.rows) do
@@ -352,7 +361,7 @@ local function order_of_causes(self, sums)
     if not NO_CAUSE[key] and not COUNTS[key] then list[#list + 1] = row end
   end
   table.sort(list, function(a, b)
-    if a.calls ~= b.calls then return a.calls > b.calls end
+    if a.certain ~= b.certain then return a.certain > b.certain end
     if a.score ~= b.score then return a.score > b.score end
     return a.key < b.key
   end)
