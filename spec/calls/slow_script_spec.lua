@@ -151,6 +151,17 @@ describe("the first line of slow", function()
       report "begin(10, 1, 7) stop(20, 1, 8)")
   end)
 
+  it("names what all slow calls have, though one has much more of it and nothing is certain but a trifle", function()
+    assert.matches("^[^\n]* wait [%d.]+ ms longer for the disk %(fsync%)", first_line [[
+      for i = 0, 59 do
+        local t, is_slow = 200000 * (i + 1), i % 20 == 7
+        local waits = i == 47 and 150000 or 8000
+        begin(t)
+        if is_slow then leaves(t + 500, FSYNC) enters(t + 500 + waits) end
+        stop(t + 1000 + (is_slow and waits + 50 or 0))
+      end]])
+  end)
+
   it("selects by duration and by quantile", function()
     assert.matches("^the calls over 2.00 ms %(3 of 60 calls, 11.0 ms or more%) wait",
       first_line("disk", "--over", "2ms"))

@@ -312,29 +312,36 @@ local function largest(excess, is_candidate)
   return best
 end
 
--- Gives each row its score, the mean excess of the slow calls over the mean of the rest; the part of it that is
--- certain, so that one call with much of it does not decide; and the number of calls of which it is the main part. The
--- waits for a CPU that follow from another part belong to it: who runs longer is preempted more often, and who blocks
--- more often is woken more often.
+-- Returns the part of some excesses that one call with much of it cannot decide: the median, which half of the calls
+-- have, or the mean less two standard errors, which fewer calls have for certain.
+local function certain_part(excesses)
+  local nr, sum, squares = #excesses, 0, 0
+  for _, excess in ipairs(excesses) do sum = sum + excess end
+  for _, excess in ipairs(excesses) do squares = squares + (excess - sum / nr) ^ 2 end
+  table.sort(excesses)
+  local error_of_mean = math.sqrt(squares / math.max(nr - 1, 1) / nr)
+  return math.max(sum / nr - STANDARD_ERRORS * error_of_mean, excesses[(nr + 1) // 2])
+end
+
+-- Gives each row its score, the mean excess of the slow calls over the mean of the rest; the certain part of it; and
+-- the number of calls of which it is the main part. The waits for a CPU that follow from another part belong to it: who
+-- runs longer is preempted more often, and who blocks more often is woken more often.
 local function score(self, by_key, sums)
   local preempted, woken = ratio_of(sums, "preempted", "cpu"), ratio_of(sums, "woken", "block")
-  local nr, squares = #self.slow, {}
-  for key, row in pairs(by_key) do row.score, row.calls, squares[key] = 0, 0, 0 end
-  for _, call in ipairs(self.slow) do
+  local nr, excesses = #self.slow, {}
+  for key, row in pairs(by_key) do row.score, row.calls, excesses[key] = 0, 0, {} end
+  for i, call in ipairs(self.slow) do
     local excess = sums_of({ call }, self.row_of)
     for key, row in pairs(by_key) do excess[key] = (excess[key] or 0) - row.rest end
     move_excess(excess, preempted, "preempted", "cpu", "cpu")
     move_excess(excess, woken, "woken", "block", largest(excess, is_block))
     for key, row in pairs(by_key) do
-      row.score, squares[key] = row.score + excess[key] / nr, squares[key] + excess[key] ^ 2
+      row.score, excesses[key][i] = row.score + excess[key] / nr, excess[key]
     end
     local main = largest(excess, function(key) return by_key[key] and not NO_CAUSE[key] and not COUNTS[key] end)
     if main then by_key[main].calls = by_key[main].calls + 1 end
   end
-  for key, row in pairs(by_key) do
-    local variance = nr > 1 and (squares[key] - nr * row.score ^ 2) / (nr - 1) or 0
-    row.certain = row.score - STANDARD_ERRORS * math.sqrt(math.max(variance, 0) / nr)
-  end
+  for key, row in pairs(by_key) do row.certain = certain_part(excesses[key]) end
 end
 
 -- Returns the kind of code that stands for all time on the CPU. It explains at most the difference of that time:
