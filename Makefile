@@ -376,7 +376,7 @@ tracefs:
 # .clang-format says which decisions are left to authors.
 # readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
 C_FILES = $(wildcard src/*.[ch] src/*/*.[ch] src/lua/*/*.[ch] spec/support/*.[ch] \
-	spec/fuzz/*.[ch] bench/*.c doc/*.c)
+	spec/support/*/*.[ch] spec/fuzz/*.[ch] bench/*.c doc/*.c)
 JS_FILES = $(filter %.js,$(ASSETS))
 JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
 # States of a function that clang-tidy's analyzer explores. Its default, 225000, takes four times as

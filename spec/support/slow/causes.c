@@ -87,6 +87,13 @@ int open_file(const char *name, int flags)
 	return fd;
 }
 
+void *map_memory(size_t size)
+{
+	/* cppcheck-suppress invalidFunctionArg ; MAP_ANONYMOUS needs no descriptor */
+	return check(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		     "mmap");
+}
+
 void *check(void *p, const char *what)
 {
 	if (!p || p == MAP_FAILED) {
@@ -135,9 +142,7 @@ static int stats_file;
 
 SEPARATE static void touch_memory(size_t pages)
 {
-	char *p = check(mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-			"mmap");
+	char *p = map_memory(pages * 4096);
 
 	for (size_t i = 0; i < pages; i++)
 		p[i * 4096] = 1;
@@ -181,7 +186,7 @@ static void *be_client(void *first)
 static void choose_slow_calls(int nr, int step)
 {
 	while (nr > 0) {
-		bool *slow = &is_slow[random_below(CALLS / step) * step];
+		bool *slow = &is_slow[(size_t)step * random_below(CALLS / step)];
 
 		nr -= !*slow;
 		*slow = true;

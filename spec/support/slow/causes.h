@@ -30,6 +30,7 @@ unsigned random_below(unsigned limit);
 void burn(unsigned us); /* computes for about that long */
 void nap(unsigned us);
 int open_file(const char *name, int flags); /* in the directory; ends the program if it fails */
+void *map_memory(size_t size);
 void *check(void *p, const char *what);     /* ends the program if NULL */
 
 /* A thread that calls the function once for each start_helper(); that returns when the function

@@ -75,9 +75,7 @@ static unsigned *table;
 
 static void prepare_cache(void)
 {
-	table = check(mmap(NULL, TABLE * sizeof(*table), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-		      "mmap");
+	table = map_memory(TABLE * sizeof(*table));
 	for (unsigned i = 0; i < TABLE; i++)
 		table[i] = i * 7;
 }

@@ -11,7 +11,7 @@
 
 #include "causes.h"
 
-enum { PAGE = 4096, FILE_PAGES = 8192, EXTENT = 64 };
+enum { PAGE = 4096, EXTENT = 64 * PAGE, FILE_PAGES = 8192 };
 
 static char *block; /* aligned */
 static int data_file;
@@ -26,8 +26,8 @@ static void write_block(int fd)
 
 static void fill_file(int flags)
 {
-	block = check(aligned_alloc(PAGE, EXTENT * PAGE), "malloc");
-	memset(block, 'x', EXTENT * PAGE);
+	block = check(aligned_alloc(PAGE, EXTENT), "malloc");
+	memset(block, 'x', EXTENT);
 	data_file = open_file("data", O_RDWR | O_CREAT | O_TRUNC);
 	for (int i = 0; i < FILE_PAGES; i++)
 		write_block(data_file);
@@ -56,9 +56,9 @@ static void serve_fsync(bool slow) { commit_order(slow ? 100 : 1); }
 SEPARATE static void load_extent(int times)
 {
 	for (int i = 0; i < times; i++) {
-		off_t offset = (off_t)random_below(FILE_PAGES / EXTENT) * EXTENT * PAGE;
+		off_t offset = (off_t)random_below(FILE_PAGES / 64) * EXTENT;
 
-		if (pread(data_file, block, EXTENT * PAGE, offset) != EXTENT * PAGE)
+		if (pread(data_file, block, EXTENT, offset) != EXTENT)
 			exit(2);
 	}
 }
@@ -143,9 +143,7 @@ static char *used_memory;
 
 static char *new_memory(void)
 {
-	char *p = check(mmap(NULL, (size_t)INDEX_PAGES * PAGE, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-			"mmap");
+	char *p = map_memory((size_t)INDEX_PAGES * PAGE);
 
 	madvise(p, (size_t)INDEX_PAGES * PAGE, MADV_NOHUGEPAGE);
 	return p;

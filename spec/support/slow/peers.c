@@ -75,7 +75,6 @@ static void prepare_socket(void)
 		exit(2);
 	if (fork() == 0) {
 		fd = accept(listener, NULL, NULL);
-		close(listener);
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		be_peer(fd, fd);
 	}
