@@ -798,6 +798,7 @@ local own_usage = [[
 Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl [options] -e CHUNK [chunk args] [[--] command args...]
        perfl describe [-j] SCRIPT|NAME [script args]
+       perfl prove [options] SCRIPT|NAME [script args]
        perfl doctor [-j]
        perfl budget [options] FILE [-- command args...]
        perfl report|dump|skeleton|archive [options] [FILE]

@@ -44,7 +44,7 @@ end
 
 describe("perfl prove", function()
   it("finds nothing in a script without a mistake, and lists its events, kernels and rights", function()
-    local found, code = prove(calls {}, "--worlds", "22")
+    local found, code = prove(calls {}, "--worlds", os.getenv "PROOFS" and "200" or "6")
     assert.same({ {}, 0 }, { laws_of(found), code })
     assert.same({ "raw_syscalls:sys_enter", "raw_syscalls:sys_exit" }, found.events)
     local kernels = {}
@@ -69,7 +69,7 @@ describe("perfl prove", function()
   end)
 
   it("finds a table of tasks that is never cleared, and a pid that a second task gets", function()
-    local found = prove(calls { CLEAR = "" }, "--worlds", "12")
+    local found = prove(calls { CLEAR = "" }, "--worlds", "6")
     local by_law = {}
     for _, one in ipairs(found.findings) do by_law[one.law] = one end
     assert.matches("'began' has 135%d%d%d entries", by_law.memory.message)
@@ -104,7 +104,7 @@ perfev.event { "sched:sched_waking", sample = function(r) print(last and last - 
       "--worlds", "2")
     assert.same({ "numbers" }, laws_of(found))
     found = prove(HEAD .. [[
-perfev.event { "sched:sched_waking", sample = function() while true do end end }]])
+perfev.event { "sched:sched_waking", sample = function() while true do end end }]], "--worlds", "2")
     assert.same({ { "end" }, 2, "the script does not end" },
       { laws_of(found), found.findings[1].line, found.stopped_early })
   end)
@@ -114,7 +114,7 @@ perfev.event { "sched:sched_waking", sample = function() while true do end end }
 kept = perfev.session()
 kept:event { "cpu-clock", freq = 99, sample = print }
 assert(kept:start())
-perfev.event { "sched:sched_waking", sample = function() end }]], "--worlds", "10")
+perfev.event { "sched:sched_waking", sample = function() end }]], "--worlds", "4")
     local by_law = {}
     for _, one in ipairs(found.findings) do by_law[one.law] = by_law[one.law] or one end
     assert.matches("^not released at the end: ", by_law.leak.message)

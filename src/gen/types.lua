@@ -205,6 +205,7 @@ s:configure(options: perfev.SessionOptions)
 s:declared(): integer
 s:plan(how: "json"|nil): string[], boolean
 sim.new(options: perfev.SimOptions?): perfev.Kernel
+sim.world(list: table): perfev.Kernel
 k:with(f: function, ...: any): any ...
 k:install()
 k:after(t: string|integer, f: fun())

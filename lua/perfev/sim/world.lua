@@ -1,6 +1,6 @@
 --- A world as a list of steps: records, losses, signals and failures of calls, each a table.
 --
---   return require "perfev.sim".world { cpus = "0-1",
+--   return perfev.sim.world { cpus = "0-1",
 --     { at = 1000, cpu = 0, type = "sample", event = "sched:sched_waking", pid = 7, args = { pid = 8 } },
 --     { at = 2000, cpu = 1, type = "exit", pid = 7 },
 --     { fail = "mmap", nth = 2, errno = "ENOMEM" },

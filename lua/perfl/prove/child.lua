@@ -3,6 +3,7 @@
 local callback = require "perfev.live.callback"
 local core = require "perfev.core"
 local lua_text = require "perfl.prove.lua_text"
+local message = require "perfl.message"
 local native = require "perfl.core"
 local session = require "perfev.live.session"
 local sim = require "perfev.sim"
@@ -15,7 +16,8 @@ local M = {
   ANEW = "--run-anew", -- a word that is for this file alone
 }
 
-local CALL_NS = 300000000 -- CPU time of a call of the script, until it is interrupted
+local CALL_NS = 200000000 -- CPU time of a call of the script, until it is interrupted
+local FAILURES_MAX = 8
 local ENDLESS = "the script computes without an end"
 local SECONDS = 2 -- CPU time of a run, unless options.seconds says more
 local MEMORY = 256 << 20
@@ -134,11 +136,18 @@ local function aggregates()
   return list
 end
 
--- Collects the errors of callbacks: perfl prints only the first of each.
+-- Collects what the script raises: perfl prints only the first error of each callback.
 local function collect_errors(result, finish)
-  local report = callback.report_error
+  local report, traceback = callback.report_error, message.traceback
+  function message.traceback(object)
+    local text = traceback(object)
+    if type(text) == "string" and #result.failures < FAILURES_MAX then
+      result.failures[#result.failures + 1] = { what = "script", text = text }
+    end
+    return text
+  end
   function callback.report_error(s, object, what, key)
-    if #result.failures < 8 then
+    if #result.failures < FAILURES_MAX then
       result.failures[#result.failures + 1] = { what = what, text = tostring(object) }
     end
     if tostring(object):find(ENDLESS, 1, true) then

@@ -20,28 +20,24 @@ local function place_in(text)
   if line then return "-e", math.tointeger(tonumber(line)) end
 end
 
-local function finding(law, message, text)
-  local file, line = place_in(text or message)
-  if file then message = message:gsub("%S*" .. ("%s:%d: "):format(file, line):gsub("%p", "%%%0"), "") end
-  return { law = law, message = message, file = file, line = line }
+local function without(text, part)
+  local from, to = text:find(part, 1, true)
+  return from and text:sub(1, from - 1):gsub("%S+$", "") .. text:sub(to + 1) or text
+end
+
+-- trace: with the place of the error
+local function finding(law, text, trace)
+  local file, line = place_in(trace or text)
+  if file then text = without(text, ("%s:%d: "):format(file, line)) end
+  return { law = law, message = text, file = file, line = line }
 end
 
 --- Two findings are the same if only their numbers differ.
 function M.signature(one)
   if one.law == "error" and one.line then return ("error %s:%d"):format(one.file, one.line) end
   if one.law == "end" or one.law == "names" or one.law == "json" then return one.law end
-  return one.law .. " " .. one.message:gsub("0x%x+", "#"):gsub("%d+", "#")
-end
-
--- The errors of perfl's own with a traceback: the script raised outside of a callback.
-local function raised_errors(errors)
-  local list = {}
-  for block in ("\n" .. errors):gsub("\nperfl: ", "\0perfl: "):gmatch "%z([^%z]*)" do
-    if block:find "stack traceback:" and not block:find "^perfl: a callback failed" then
-      list[#list + 1] = block:gsub("^perfl: ", "")
-    end
-  end
-  return list
+  local text = one.message
+  return one.law .. " " .. text:gsub("0x%x+", "#"):gsub("%d+", "#")
 end
 
 -- ---- laws of one run ----
@@ -53,7 +49,6 @@ function single.error(result, found)
     found(finding(result.endless and "end" or "error", ("%s: %s"):format(failure.what, first_line(failure.text)),
       failure.text))
   end
-  for _, text in ipairs(raised_errors(result.errors)) do found(finding("error", first_line(text), text)) end
 end
 
 function single.finish(result, found)
@@ -248,8 +243,8 @@ M.pairs = {
   { "closed pipe", function(plan, world, truth)
     local result = child.run(plan, world, { closed = true })
     if truth.output == "" or result.died then return nil end
-    return result.errors:find "stack traceback:" and finding("closed pipe", "the output's reader ends first: "
-      .. first_line(result.errors), result.errors) or nil
+    local one = result.failures[1]
+    return one and finding("closed pipe", "the output's reader ends first: " .. first_line(one.text), one.text) or nil
   end },
 }
 
