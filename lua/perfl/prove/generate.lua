@@ -400,7 +400,7 @@ end
 
 -- Fields whose values a repetition counts up, so that each life has objects of its own.
 local objects = {}
-for name in ("sector ptr skaddr sk pfn lock_addr uaddr skbaddr work timer"):gmatch "%w+" do objects[name] = true end
+for name in ("sector ptr skaddr sk pfn lock_addr uaddr skbaddr work timer"):gmatch "%S+" do objects[name] = true end
 
 --- Replaces a pid, and the addresses of objects, by "+N", which a repetition counts up.
 function M.with_moving_pid(step, pid)
