@@ -139,6 +139,21 @@ describe("a budget", function()
     assert.is_false(perfev.budget { ["instructions:u"] = 5, strict = true }:measure(function() end).ok)
   end)
 
+  it("skips what a BPF program of another process may hide, even if the limit holds", function()
+    local ioctl = k.hooks.ioctl
+    k.hooks.ioctl = function(fd, request, arg)
+      if request == "QUERY_BPF" then return { 77 } end
+      return ioctl(fd, request, arg)
+    end
+    perfev.hooks.set(k.hooks)
+    local one = perfev.budget { syscalls = 1, ["page-faults"] = 0, stacks = false }:measure(function() enter(READ) end)
+    assert.same({ true, true, nil }, { one.ok, one.rows[2].skipped, one.rows[1].skipped })
+    assert.matches("a BPF program is attached to raw_syscalls:sys_enter, and may hide its events", one.rows[2].why)
+    perfev.budget.close()
+    k.hooks.ioctl = ioctl
+    perfev.hooks.set(k.hooks)
+  end)
+
   it("names the calls that are new against its baseline, the most frequent first", function()
     local path = os.tmpname()
     os.remove(path)

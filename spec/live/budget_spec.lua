@@ -106,8 +106,9 @@ describe("a budget of a command", function()
       for _ = 1, is_long and 1000 or 5 do
         local one = b:measure_command { program, "none" }
         if not one.ok then wrong[#wrong + 1] = tostring(one) end
-        local n = counts(reads:measure_command { program, "interrupted", "20" })["syscalls:read"]
-        if n ~= calm then wrong[#wrong + 1] = ("%d reads, not %d"):format(n, calm) end
+        local row = reads:measure_command({ program, "interrupted", "20" }).rows[1]
+        -- Another user's BPF program may hide the interruptions.
+        if row.count ~= calm and not row.skipped then wrong[#wrong + 1] = tostring(row.count or row.why) end
       end
     end)
     assert.same({}, wrong)

@@ -184,12 +184,19 @@ function Budget:measure_command(argv)
     end
   end)
   local ok, why, code = s:run()
-  if not ok then return nil, why, code end
+  if not ok then
+    kept:close()
+    return nil, why, code
+  end
   local found = { counts = kept.counts, stacks = kept.stacks, calls = kept.calls, user_only = function(row)
     return user_only[row]
   end, lost = s:totals().lost, counters = {} }
   for event, c in pairs(counters) do found.counters[event] = read_counter(c, event) end
-  local one = judge(self, found, function(row) return why_not[row] end)
+  local one = judge(self, found, function(row)
+    local source = occurrences.source(row)
+    return why_not[row] or source and kept:hidden(source)
+  end)
+  kept:close()
   one.command_status = s.command_status or {}
   add_status(one, one.command_status)
   return one

@@ -4,6 +4,7 @@
 -- raw_syscalls:sys_exit, filtered by the kernel, has its result.
 
 require "perfev.symbol.stack"
+local bpf_programs = require "perfev.budget.bpf_programs"
 local system_calls = require "perfev.tracepoint.syscalls"
 
 local M = {}
@@ -24,7 +25,8 @@ Occurrences.__index = Occurrences
 -- @tparam function take  take(time, f, ...): calls f(...), now or later, in the order of time
 -- @tparam table opts     fields of each declaration; `callchain` of those with stacks
 function M.new(take, opts)
-  local self = setmetatable({ take = take, opts = opts, events = {}, failures = {}, sides = {} }, Occurrences)
+  local self = setmetatable({ take = take, opts = opts, events = {}, failures = {}, sides = {}, watched = {} },
+    Occurrences)
   self:clear()
   return self
 end
@@ -171,6 +173,32 @@ function Occurrences:declare(s, row, only_user)
     end
     list[#list + 1] = ev
   end
+  self:watch_programs(source, list)
+end
+
+-- Only tracepoints have a colon in their names, and page-faults:u.
+function Occurrences:watch_programs(source, list)
+  local watched = {}
+  self.watched[source] = watched
+  for _, ev in ipairs(list) do
+    watched[#watched + 1] = ev.name:find ":" and bpf_programs.watch(ev.name) or nil
+  end
+end
+
+--- Why the counts of a source, which were just taken, may be too low; or nil.
+function Occurrences:hidden(source)
+  for _, watched in ipairs(self.watched[source] or {}) do
+    local why = bpf_programs.find(watched)
+    if why then return why end
+  end
+end
+
+--- Closes what the session does not.
+function Occurrences:close()
+  for _, list in pairs(self.watched) do
+    for _, watched in ipairs(list) do bpf_programs.close(watched) end
+  end
+  self.watched = {}
 end
 
 --- True if only the user's side of a source's event is counted, for want of a right.

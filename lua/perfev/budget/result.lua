@@ -173,7 +173,7 @@ end
 -- ---- making ----
 
 local function judge(self, row, found, failure, strict)
-  local one = { name = row.name, limit = row.limit.text }
+  local one = { name = row.name, limit = row.limit.text, is_counter = row.how == "counter" or nil }
   local uses_waits = row.how == "switches" and failure and found.waits
   if failure and not uses_waits then
     one.why, one.skipped, one.ok = failure, true, not strict

@@ -85,6 +85,7 @@ end
 function M.close()
   for key, self in pairs(pool) do
     if self.session then self.session:close() end
+    self.occurrences:close()
     for _, c in pairs(self.counters) do
       if c.close then c:close() end
     end
@@ -229,7 +230,7 @@ end
 function Events:failure(row)
   if row.error then return row.error end
   local source = occurrences.source(row)
-  if source then return self.occurrences:failure(source, row) end
+  if source then return self.occurrences:failure(source, row) or self.occurrences:hidden(source) end
   return self.counters[row.event].error
 end
 
