@@ -1,7 +1,6 @@
 -- explore: writes a page that shows the stacks of any range of time: select it on a heat map.
 -- perfl -a -d 10s explore -F 999 -o time.html
 -- perfl explore --off-cpu -o time.html -- make
--- perfl explore -i perf.data -o time.html
 
 local perfev = require "perfev"
 local tool = require "perfev.tool"

@@ -385,8 +385,9 @@ static void change_home(lua_State *L, struct l_stack_tree *self, const struct pe
  * Adds values to a stack below root, NULL: an unknown one. It adds all or raises. Returns the node
  * of the innermost frame.
  */
-static uint32_t add_recorded(const struct namer *namer, uint32_t root, const struct pev_stack *stack,
-			 const struct pev_tree_value *values, uint32_t nr, uint32_t counted)
+static uint32_t add_recorded(const struct namer *namer, uint32_t root,
+			     const struct pev_stack *stack, const struct pev_tree_value *values,
+			     uint32_t nr, uint32_t counted)
 {
 	struct pev_stack_tree *tree = &namer->self->tree;
 	uint32_t end = 0;
