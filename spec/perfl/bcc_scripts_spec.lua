@@ -225,7 +225,15 @@ describe("opensnoop", function()
       k.files["/proc/kallsyms"] = "ffffffff81000000 T do_sys_openat2\n"
       open(10, 7, 0x1000, 3) open(20, 7, 0x1000, -2)]]):format(FIELDS), "opensnoop", "--failed")
     assert.equal("     TIME(s)     PID COMM             RESULT    PATH by kprobes\n"
-      .. "    0.000000       7 app              ENOENT    0x1000\n", text)
+      .. "    0.000010       7 app              ENOENT    0x1000\n", text)
+  end)
+
+  it("prints times since the first call, also if a later one returns before it", function()
+    local text = output_of(opens .. ([[
+      k:tracepoint("syscalls:sys_enter_openat", 908, "%s; __data_loc char[] __filename_val")
+      open(10, 7, 0x1000, nil, "/slow") open(12, 8, 0x2000, 3, "/quick")
+      sample(60, 0, 7, "syscalls:sys_exit_openat", { ret = 4 })]]):format(FIELDS), "opensnoop")
+    assert.matches("\n    0.000002 +8 helper +3 +/quick\n    0.000000 +7 app +4 +/slow\n$", text)
   end)
 end)
 

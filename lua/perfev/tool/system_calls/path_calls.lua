@@ -22,6 +22,7 @@ return function(opt)
       if name == "filename" or name == "pathname" then address = value end
       if name == "flag" or name == "flags" then flags = value end
     end
+    first = first or r.time
     waiting[r.tid] = { time = r.time, address = address, text = find_text(r.tid, address, args),
       is_hidden = opt.skips_descriptors and flags and flags & AT_EMPTY_PATH ~= 0 }
   end
@@ -32,7 +33,6 @@ return function(opt)
     waiting[r.tid] = nil
     forget(r.tid)
     if not call or call.is_hidden or opt.failed and result >= 0 then return end
-    first = first or call.time
     print(("%12.6f %7d %-16s %-9s %s"):format((call.time - first) / 1e9, r.pid, escape(r.comm),
       result < 0 and core.errno[-result] or result, text and escape(text) or ("0x%x"):format(call.address)))
   end
