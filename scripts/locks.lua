@@ -30,23 +30,28 @@ local lock_functions = { "spin_.*lock", "read_lock", "write_lock", "slowpath", "
   "^_*down$", "rq_lock", "rtlock", "percpu_.*_wait", "^_*schedule" }
 
 local took = perfev.quantile { by = { "kind", "caller" }, skip = lock_functions, unit = "ns", max_keys = 1 << 16 }
-local waits = {} -- by thread and lock: a mutex begins twice if spinning fails, and the first begin counts
+local waits = {} -- by thread, by lock: a mutex begins twice if spinning fails, and the first begin counts
 
 -- Idle tasks are one thread on each CPU; a task can wait for a second lock in an interrupt.
-local function key_of(tid, cpu, lock) return ("%d %x"):format(tid ~= 0 and tid or -1 - cpu, lock) end
+local function waits_of(tid, cpu)
+  local key = tid ~= 0 and tid or -1 - cpu
+  waits[key] = waits[key] or {}
+  return waits[key]
+end
 
 perfev.event { "lock:contention_begin", callchain = true, exclude_callchain_user = true,
   fields = { "tid", "cpu", "args.lock_addr", "time", "args.flags", "stack" },
   sample = function(tid, cpu, lock, time, flags, stack)
-    local key = key_of(tid, cpu, lock)
-    waits[key] = waits[key] or { time = time, flags = flags, stack = stack }
-  end }
+    local own = waits_of(tid, cpu)
+    own[lock] = own[lock] or { time = time, flags = flags, stack = stack }
+  end,
+  exit = function(r) waits[r.tid] = nil end }
 
 perfev.event { "lock:contention_end", fields = { "tid", "cpu", "args.lock_addr", "time" },
   sample = function(tid, cpu, lock, time)
-    local key = key_of(tid, cpu, lock)
-    local wait = waits[key]
-    waits[key] = nil
+    local own = waits_of(tid, cpu)
+    local wait = own[lock]
+    own[lock] = nil
     if wait then took:add(time - wait.time, kind_of(wait.flags), wait.stack) end
   end }
 
