@@ -22,9 +22,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT, ERRORS, RESULT, NR_FILES };
+enum { OUTPUT,
+       ERRORS,
+       RESULT,
+       NR_FILES };
 enum {
-	FILE_MAX = 64 << 20,  /* bytes that a child may write to a file */
+	FILE_MAX = 64 << 20, /* bytes that a child may write to a file */
 	EXIT_UNFINISHED = 125, /* f returned or raised instead of finish_child() */
 };
 

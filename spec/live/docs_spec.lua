@@ -27,7 +27,7 @@ end
 
 local paths = { "README.md", "SECURITY.md", "doc/budgets.md", "doc/tutorial.md", "doc/events.md", "doc/probes.md",
   "doc/memory.md", "doc/merge.md", "doc/metrics.md", "doc/network.md", "doc/page.md", "doc/recordings.md",
-  "doc/sandbox.md", "doc/slow.md", "doc/tracing.md", "doc/install.md", "doc/explore.md" }
+  "doc/sandbox.md", "doc/slow.md", "doc/tracing.md", "doc/install.md", "doc/explore.md", "doc/prove.md" }
 local pages = docs.api_pages()
 table.move(pages, 1, #pages, #paths + 1, paths)
 

@@ -55,7 +55,8 @@ local function moved_fields(trials, world, truth, name, fields)
     local law = { how, function(plan, candidate, its_truth)
       local result = child.run(plan, with_fields(candidate, name, text))
       if result.output:find "added_later" then return nil end -- it prints all fields
-      return laws.differs("fields", its_truth, result, ("the fields of %s are %s in another kernel: the output changes"):format(name, how))
+      return laws.differs("fields", its_truth, result,
+        ("the fields of %s are %s in another kernel: the output changes"):format(name, how))
     end }
     trials:compare(law, world, truth)
   end

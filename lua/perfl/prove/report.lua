@@ -84,7 +84,7 @@ end
 local function add_rows(lines, title, rows)
   if not rows then return end
   lines[#lines + 1] = title
-  for _, row in ipairs(merged_rows(rows)) do
+  for _, row in ipairs(rows) do
     lines[#lines + 1] = cut(("  %-22s %s%s"):format(row.name, row.result, row.why and ": " .. row.why or ""), WIDTH)
   end
 end
@@ -126,7 +126,7 @@ function M.lines(trials)
     lines[#lines + 1] = ""
     local events = table.concat(needed(trials.survey.events), ", ")
     add_all(lines, folded("events: ", events == "" and "none but records of tasks" or events, "  "))
-    add_rows(lines, "kernels:", trials.kernels)
+    add_rows(lines, "kernels:", merged_rows(trials.kernels))
     add_rows(lines, "rights:", trials.rights)
   end
   for _, note in ipairs(trials.notes) do add_all(lines, folded("note: ", escape(note), "  ")) end
