@@ -131,7 +131,7 @@ end)
 describe("an option whose name is a table", function()
   local declared = {
     session = perfev.session, counter = perfev.counter, group = perfev.group, count = perfev.count, sum = perfev.sum,
-    hist = perfev.hist, top = perfev.top, span = perfev.span, profile = perfev.profile,
+    hist = perfev.hist, top = perfev.top, span = perfev.span, profile = perfev.profile, budget = perfev.budget,
     ["perfev.args"] = require("perfev.tool.args").check,
     event = function(spec) return perfev.session({ tid = 7 }):event(spec) end,
     open = function(spec) return perfev.open("/nonexistent", spec) end,

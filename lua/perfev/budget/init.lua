@@ -72,7 +72,9 @@ function M._new(spec, level)
   local self = setmetatable({ opts = {}, rows = {} }, Budget)
   local names = {}
   for name, value in next, spec do
-    if type(name) ~= "string" then
+    if type(name) ~= "string" and math.type(name) ~= "integer" then
+      fail(level, ("an event's name is a string, not a %s"):format(type(name)))
+    elseif type(name) ~= "string" then
       fail(level, ("an event has a limit: { [\"page-faults\"] = \"<= 40\" }, not '%s' alone"):format(shown(value)))
     end
     if option_tables.budget[name] then

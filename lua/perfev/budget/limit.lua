@@ -44,9 +44,10 @@ end
 
 -- The nearest form of a text with a number in it.
 local function remedy(value)
-  local n = tostring(value):match "%d[%d_.]*"
+  local text = shown(value)
+  local n = text:match "%d[%d_.]*"
   n = number(n) and n or "12"
-  return tostring(value):find "[±%%+]" and ('"%s ± 2%%"'):format(n) or ('"<= %s"'):format(n)
+  return text:find "[±%%+]" and ('"%s ± 2%%"'):format(n) or ('"<= %s"'):format(n)
 end
 
 --- Parses a limit.
