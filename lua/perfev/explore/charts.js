@@ -8,11 +8,11 @@ const ROWS = 50; // of the heat map: parts of a column's time
 const HEAT_HEIGHT = 200, RATE_HEIGHT = 64, LANE = 15, LEAST_LANE = 4, LANES_HEIGHT = 320, TASKS = 12;
 const STEPS = 200; // of the keyboard, on a chart
 const units = [1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 6e10, 6e11, 36e11];
-const IDEAL_COLUMNS = [20, 240];
+const IDEAL_COLUMNS = [20, 240], MOST_SECONDS = 600;
 
 function unitFor(span) {
   const columns = unit => span / unit;
-  if (columns(1e9) >= 8 && columns(1e9) <= IDEAL_COLUMNS[1]) return 1e9;
+  if (columns(1e9) >= 8 && columns(1e9) <= MOST_SECONDS) return 1e9;
   const fits = units.filter(unit => columns(unit) <= IDEAL_COLUMNS[1]);
   return fits.filter(unit => columns(unit) >= IDEAL_COLUMNS[0]).pop() || fits[0] || units[units.length - 1];
 }
