@@ -85,7 +85,7 @@ end
 local function opened_events(k)
   local list, seen = {}, {}
   for _, event in ipairs(k.events) do
-    local tp = event.attr.type == 2 and k.tracepoints[event.attr.config]
+    local tp = event.attr.type == 2 and (event.tracepoint or k.tracepoints[event.attr.config])
     local one = { name = tp and tp.system .. ":" .. tp.name or nil, type = event.attr.type,
       config = event.attr.config, bits = bits_of(event), samples = event.attr.sample_period ~= 0 or nil,
       chain = event.attr.sample_type & 32 ~= 0 or nil }
@@ -193,6 +193,7 @@ local function run(main, words, k, world, options)
   collect_errors(result, finish)
   if options.memory then watch_memory.start(k, options, result) end
   world_of_steps.add_steps(k, world)
+  k.on_open = function(event) event.tracepoint = k.tracepoints[event.attr.config] end -- a probe is removed at the end
   simulate.kernel = k
   core.limit_memory(MEMORY)
   core.limit_time(CALL_NS, ENDLESS, ENDLESS)

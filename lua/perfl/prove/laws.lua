@@ -94,7 +94,7 @@ end
 local function bad_json_line(output)
   for line in output:gmatch "[^\n]+" do
     local ok, value, why = pcall(json.decode, line)
-    if not ok or value == nil then return line, tostring(ok and why or value) end
+    if not ok or value == nil or line:find "%c" then return line, tostring(ok and why or value) end
   end
 end
 
