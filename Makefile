@@ -553,11 +553,11 @@ $(PAGES): $(BUILD)/man/perfl-%.1: $(SCRIPTS) $(LUA_FILES) | $(NATIVE_PERFL)
 	$(Q)$(NATIVE_PERFL) help --man $* > $@.new && mv $@.new $@
 
 # The interface for editors.
-$(BUILD)/types/perfev.lua: src/gen/types.lua $(wildcard doc/api/*.md) doc/testing.md \
-		doc/reference.md $(wildcard lua/perfev/option_tables/*.lua)
+$(BUILD)/types/perfev.lua: src/gen/types.lua src/gen/signatures.lua $(wildcard doc/api/*.md) \
+		doc/testing.md doc/reference.md $(wildcard lua/perfev/option_tables/*.lua)
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< $(filter %.md,$^) > $@.new && mv $@.new $@
-$(BUILD)/types/perfev/%.lua: src/gen/types.lua
+$(BUILD)/types/perfev/%.lua: src/gen/types.lua src/gen/signatures.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< module perfev.$* > $@.new && mv $@.new $@
 

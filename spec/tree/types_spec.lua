@@ -157,7 +157,7 @@ describe("the annotations for editors", function()
     assert(io.open(dir .. "/page.md", "w")):write "# A page\n\n## `s:dance(steps)`\n\nDances.\n":close()
     local r = run { "lua5.4", "src/gen/types.lua", dir .. "/page.md" }
     assert.equal(0, r.code)
-    assert.matches("s:dance has no line in `signatures`", r.err, 1, true)
+    assert.matches("s:dance has no line in signatures.lua", r.err, 1, true)
     assert.matches("s:run has no heading in doc/api", r.err, 1, true)
     assert.matches("function s:dance(steps) end", r.out, 1, true)
   end)
