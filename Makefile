@@ -229,7 +229,7 @@ SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% %/repro
 FLEET_SPECS := $(filter spec/fleet/%,$(ALL_SPECS))
 QUICK_LEFT_OUT := $(LONG_SPECS) \
 	$(call spec_named,merge aggregator closed_objects install endurance) \
-	$(call spec_named,merged_scripts merged_worlds pack_merge sandbox) \
+	$(call spec_named,merged_scripts merged_worlds pack_merge prove prove_mistakes sandbox) \
 	$(filter-out $(call spec_named,config protocol gathering roster nats),$(FLEET_SPECS))
 QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
@@ -253,7 +253,8 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 # Specs that depend on bytes and memory alone give the same result for every user.
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
-	other_machines merged_scripts merged_worlds pack_merge page_history frame) \
+	other_machines merged_scripts merged_worlds pack_merge page_history frame prove \
+	prove_mistakes) \
 	$(FLEET_SPECS)
 test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
@@ -266,9 +267,10 @@ test-nobody: all ## run the specs that need no rights as the user nobody
 	[ ! -d build/unsteady ] || cp -R build/unsteady $(CURDIR)/build/; \
 	[ -z "$$TALLY" ] || cat "$$d/tally" >> "$$TALLY"; exit $$rc
 
-# These specs mostly run other programs (a shell, a browser, perf); other specs cover our code.
-NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names page) \
-	$(call spec_named,merged_scripts completion) \
+# These specs mostly run other programs (a shell, a browser, perf), or one script many times; other
+# specs cover our code.
+NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs explore flamegraph names page slow_causes) \
+	$(call spec_named,merged_scripts completion prove prove_mistakes) \
 	$(filter-out $(call spec_named,nats http_client),$(FLEET_SPECS))
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
 test-asan: all ## run the simulated specs under ASan and UBSan; a leak of ours is a failure

@@ -4,8 +4,8 @@
 --
 -- The pages give the names, the parameters, a sentence for each function, and the types of options
 -- and fields; the specs compare them with the code. Options have the types that the code checks,
--- of perfev.option_tables. signatures.lua adds the types of functions. If it differs from the pages,
--- a line on stderr says so, and the function has no types.
+-- of perfev.option_tables. signatures.lua adds the types of functions. If it differs from a page, a
+-- line on stderr says so, and the function has no types.
 
 package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
 
