@@ -359,6 +359,25 @@ describe("the page of perfl explore", function()
     assert.same({}, report.asked)
   end)
 
+  it("shows all waits at first, also one that began before the first sample, and that a run has no samples", function()
+    local made = write_recording(0)
+    local r = run { run.perfl, "-q", "explore", "-i", made, "-o", made .. ".html" }
+    assert.same({ 0, "explore: no samples: the page is empty\n" }, { r.code, run.without_progress(r.err) })
+    requires("root")
+    local waits = dir .. "/waits.html"
+    r = run { run.perfl, "-q", "explore", "--off-cpu", "-F", "99", "-o", waits, "--", "sh", "-c", "sleep 0.01; true" }
+    assert.same({ 0, "" }, { r.code, r.err })
+    local report = browsed(actions .. ([=[
+      await look("file://%s");
+      report.empty = [await page.$eval("main", e => e.checkVisibility()), await text("#notes"), await text("#facts")];
+      await look("file://%s");
+      report.waits = (await text("#shown")).match(/(\d+) of (\d+) samples/).slice(1);
+]=]):format(made .. ".html", waits))
+    assert.same({ false, "no samples: the page is empty", "0 samples" }, report.empty)
+    assert.equal(report.waits[1], report.waits[2])
+    assert.is_true(tonumber(report.waits[1]) > 0)
+  end)
+
   it("says how many samples it leaves out, on the page and on standard error", function()
     local path = write_recording(100)
     local r = run { run.perfl, "-q", "explore", "-i", path, "--max-samples", "60",

@@ -18,10 +18,10 @@ function unitFor(span) {
 }
 function axisStep(span, room) {
   let step = 1;
-  for (let i = 0; span / step * 84 > room; i++) step *= [2, 2.5, 2][i % 3];
+  const least = Math.max(room, 84); // a hidden chart has no room
+  for (let i = 0; span / step * 84 > least; i++) step *= [2, 2.5, 2][i % 3];
   return step;
 }
-function sinceStart(ns) { return "+" + (ns / 1e9).toLocaleString("en-US", { maximumFractionDigits: 9 }) + " s"; }
 function hueOf(word) {
   let hash = 0x811c9dc5;
   for (let i = 0; i < word.length; i++) hash = Math.imul(hash ^ word.charCodeAt(i), 0x01000193) >>> 0;
@@ -36,6 +36,10 @@ window.makeCharts = function (samples, boxes, chosen, onSelect, onKey) {
   let view = whole, selection = null, unit = unitFor(whole.to), lanesBy = "cpu", waiting = false;
   let version = 0; // grows when the counts of the charts are no longer true
 
+  const [scaleOfTimes, unitOfTimes] = whole.to < 1e6 ? [1e3, " µs"] : whole.to < 1e9 ? [1e6, " ms"] : [1e9, " s"];
+  function sinceStart(ns) {
+    return "+" + (ns / scaleOfTimes).toLocaleString("en-US", { maximumFractionDigits: 9 }) + unitOfTimes;
+  }
   function look() {
     const style = getComputedStyle(document.documentElement);
     const color = word => style.getPropertyValue("--" + word).trim();
@@ -409,7 +413,7 @@ window.makeCharts = function (samples, boxes, chosen, onSelect, onKey) {
     drawSelection(pen, place, colors);
   }
   const laneChart = makeChart(boxes.lanes, Object.assign({
-    title: "Who ran when",
+    title: "Tasks over time",
     height: () => TOP + Math.max(lanes.length, 1) * laneHeight() + BOTTOM,
     draw: drawLanes,
     tell(range, x, y, place) {

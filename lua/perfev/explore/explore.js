@@ -393,9 +393,10 @@ for (const [key, words] of [["z", "show only the selection in the charts"], ["x"
   term.append(newElement("kbd", key));
   list.append(term, newElement("dd", words));
 }
-const span = samples.nr ? withUnit(samples.end + 1, "ns") : "no time";
-byId("facts").textContent = [plain(samples.nr) + " samples", span, plain(tasks.length) + " tasks",
+byId("facts").textContent = [plain(samples.nr) + " samples",
+  ...samples.nr ? [withUnit(samples.end + 1, "ns"), plain(tasks.length) + " tasks"] : [],
   ...events.length === 1 ? [events[0].name] : []].join(" · ");
+document.body.classList.toggle("empty", samples.nr === 0);
 byId("notes").replaceChildren(...about.notes.map(note => newElement("li", note)));
 makePanels();
 restoreFromAddress();

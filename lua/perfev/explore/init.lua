@@ -169,6 +169,7 @@ end
 
 local function notes_of(self)
   local notes = {}
+  if self.nr == 0 then notes[1] = "no samples: the page is empty" end
   if self.left_out > 0 then
     notes[#notes + 1] = ("%d samples from %s s on are left out: the page has the first %d (--max-samples)"):format(
       self.left_out, seconds(self.first_left_out), self.nr)

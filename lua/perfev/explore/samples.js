@@ -1,7 +1,7 @@
 "use strict";
 
 // The samples of the page: their columns as arrays, and the sums of a range of time.
-// Times are ns since the first sample. A range is { from, to }: both ends belong to it, as of perfl --from and --to.
+// Times are ns since the first sample or, if that is earlier, the begin of the first wait. A range is { from, to }: both ends belong to it, as of perfl --from and --to.
 (function () {
 const SECOND = 1e9;
 
@@ -65,8 +65,12 @@ function readChunks(data) {
     }
   }
   inOrder(samples);
-  if (nr && samples.time[0] < 0) { // a late sample is earlier than the first one
-    const first = samples.time[0];
+  let first = 0; // a late sample, or the begin of a wait, is earlier than the first sample
+  const isWait = data.about.events.map(event => event.wait);
+  for (let i = 0; i < nr; i++) {
+    first = Math.min(first, samples.time[i] - (isWait[samples.event[i]] ? samples.value[i] : 0));
+  }
+  if (first < 0) {
     for (let i = 0; i < nr; i++) samples.time[i] -= first;
     samples.before = -first;
   }
