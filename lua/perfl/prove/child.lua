@@ -8,7 +8,7 @@ local native = require "perfl.core"
 local session = require "perfev.live.session"
 local sim = require "perfev.sim"
 local simulate = require "perfl.simulate"
-local watch_memory = require "perfl.prove.watch_memory"
+local table_sizes = require "perfl.prove.table_sizes"
 local world_of_steps = require "perfev.sim.world"
 
 local M = {
@@ -191,7 +191,7 @@ local function run(main, words, k, world, options)
   deny(result)
   fake_clocks(k)
   collect_errors(result, finish)
-  if options.memory then watch_memory.start(k, options, result) end
+  if options.memory then table_sizes.measure(k, options, result) end
   world_of_steps.add_steps(k, world)
   k.on_open = function(event) event.tracepoint = k.tracepoints[event.attr.config] end -- a probe is removed at the end
   simulate.kernel = k

@@ -1,4 +1,4 @@
---- Measures in a child process how the memory of a script grows, and which of its tables do.
+--- Measures in a child process how the memory of a script and the sizes of its tables grow.
 
 local M = {}
 
@@ -24,7 +24,8 @@ local function add_sizes(sizes, seen, path, t, depth)
   end
 end
 
--- Lua functions that are reachable from the registry, with their upvalues: those of the script.
+-- The sizes of the tables that are upvalues of the script's functions, or globals. The functions are those that the
+-- registry reaches.
 local function script_tables(is_script)
   local sizes, seen, queue, known = {}, {}, { debug.getregistry() }, {}
   known[queue[1]] = true
@@ -74,7 +75,7 @@ end
 -- @tparam kernel k
 -- @tparam table options  `memory`: list of times in ns
 -- @tparam table result   gets `memory`: list of { bytes =, tables = }
-function M.start(k, options, result)
+function M.measure(k, options, result)
   result.memory = {}
   for _, at in ipairs(options.memory) do
     k:after(at, function()

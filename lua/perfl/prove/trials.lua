@@ -8,7 +8,7 @@ local kernels = require "perfl.prove.kernels"
 local laws = require "perfl.prove.laws"
 local memory = require "perfl.prove.memory"
 local native = require "perfl.core"
-local reuse = require "perfl.prove.reuse"
+local pid_reuse = require "perfl.prove.pid_reuse"
 local shrink = require "perfl.prove.shrink"
 
 local M = {}
@@ -132,7 +132,7 @@ function Trials:random_world(i)
     self:try(broken, { fault[1], json = true }, { words = { "-j" } })
   end
   self:compare(laws.pairs[i % #laws.pairs + 1], world, truth)
-  if i % 3 == 0 then reuse.check(self, i) end
+  if i % 3 == 0 then pid_reuse.check(self, i) end
 end
 
 local ORDERS = 2 -- worlds that run in new processes
