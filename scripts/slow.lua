@@ -12,9 +12,9 @@ local opt = perfev.args {
   summary = "show why the slow calls of a function, or between two events, are slow",
   { "start", metavar = "FUNCTION|START", help = "FILE:SYMBOL of a program, the kernel's SYMBOL; or the first event" },
   { "stop", metavar = "STOP", required = false, help = "the second event" },
-  { "--slowest", metavar = "SHARE", help = "the slow calls are this share of all (default: 5%)" },
-  { "--quantile", type = "number", metavar = "Q", help = "they are those above this quantile, as in 0.99" },
-  { "--over", type = "duration", metavar = "TIME", help = "they are those of at least this duration" },
+  { "--slowest", metavar = "SHARE", help = "compare the slowest of this share with the rest (default: 5%)" },
+  { "--quantile", type = "number", metavar = "Q", help = "instead: those above this quantile, as in 0.99" },
+  { "--over", type = "duration", metavar = "TIME", help = "instead: those of at least this duration" },
   { "--key", metavar = "FIELD", help = "join START and STOP of different threads by this field, as in args.id" },
   { "--with", metavar = "PARTS", help = "collect only these of " .. PARTS },
   { "-F --freq", type = "integer", default = 1999, metavar = "HZ", help = "CPU samples per second" },
@@ -30,7 +30,7 @@ by other programs and by interrupts are seen only with -a.]],
 
 local function refuse(why) tool.refuse("slow", why) end
 local nr_ways = (opt.slowest and 1 or 0) + (opt.quantile and 1 or 0) + (opt.over and 1 or 0)
-if nr_ways > 1 then refuse "--slowest, --quantile or --over, only one of them" end
+if nr_ways > 1 then refuse "more than one of --slowest, --quantile and --over\n  try: --slowest 5%" end
 local share = opt.quantile and 1 - opt.quantile
 if opt.slowest then
   local number = tonumber((opt.slowest:match "^([%d.]+)%%?$"))
@@ -40,19 +40,19 @@ if (opt.slowest or opt.quantile) and not (share and share > 0 and share < 1) the
   refuse(opt.quantile and ("--quantile %s: not a number between 0 and 1\n  try: --quantile 0.99"):format(opt.quantile)
     or ("--slowest %s: not a share of the calls\n  try: --slowest 5%%"):format(perfev.escape(opt.slowest)))
 end
-if opt.key and not opt.stop then refuse "--key: joins two events\n  try: slow START STOP --key FIELD" end
 if opt.key then tool.field_list("slow", "--key", opt.key) end
+if opt.key and not opt.stop then refuse("--key: joins two events\n  try: perfl slow START STOP --key " .. opt.key) end
 local parts = opt["with"] and {}
 for part in (opt["with"] or ""):gmatch "[^,%s]+" do
   if not (", " .. PARTS .. ","):find(", " .. part .. ",", 1, true) then
-    refuse(("--with: '%s' is not one of %s"):format(perfev.escape(part), PARTS))
+    refuse(("--with: '%s' is not one of %s\n  try: --with cpu,offcpu"):format(perfev.escape(part), PARTS))
   end
   parts[#parts + 1] = part
 end
 
 local watched = perfev.calls { func = not opt.stop and opt.start or nil, start = opt.stop and opt.start or nil,
   stop = opt.stop, key = opt.key, with = parts, callchain = tool.with_stacks("slow", opt, {}).callchain,
-  freq = opt.freq > 0 and opt.freq or refuse "-F: the number of samples per second is above 0" }
+  freq = opt.freq > 0 and opt.freq or refuse(("-F %d: not above 0\n  try: -F 1999"):format(opt.freq)) }
 perfev.done(function()
   local format = tool.output_format() == "json" and "json" or opt.format
   io.write(watched[format](watched, { slowest = not opt.over and share or nil, over = opt.over and opt.over .. "ns",

@@ -278,14 +278,16 @@ describe("slow", function()
   end
 
   it("refuses contradictory and unknown words", function()
-    refused("slow: --slowest, --quantile or --over, only one of them\n", "./a:f", "--over", "1s", "--slowest", "1%")
+    refused("slow: more than one of --slowest, --quantile and --over\n  try: --slowest 5%\n", "./a:f", "--over", "1s",
+      "--slowest", "1%")
     refused("slow: --slowest 0: not a share of the calls\n  try: --slowest 5%\n", "./a:f", "--slowest", "0")
     refused("slow: --quantile 99: not a number between 0 and 1\n  try: --quantile 0.99\n", "./a:f", "--quantile",
       "99")
-    refused("slow: --key: joins two events\n  try: slow START STOP --key FIELD\n", "./a:f", "--key", "tid")
+    refused("slow: --key: joins two events\n  try: perfl slow START STOP --key tid\n", "./a:f", "--key", "tid")
     refused("slow: --key: no record has a field 'tidd' (did you mean 'tid'?)\n", "a:b", "a:c", "--key", "tidd")
-    refused("slow: --with: 'disk' is not one of cpu, offcpu, wakeups, faults\n", "./a:f", "--with", "cpu,disk")
-    refused("slow: -F: the number of samples per second is above 0\n", "./a:f", "-F", "0")
+    refused("slow: --with: 'disk' is not one of cpu, offcpu, wakeups, faults\n  try: --with cpu,offcpu\n",
+      "./a:f", "--with", "cpu,disk")
+    refused("slow: -F 0: not above 0\n  try: -F 1999\n", "./a:f", "-F", "0")
     refused("slow: --call-graph: call-graph is fp, dwarf, lbr, defer or no, not 'magic'\n"
       .. "  try: fp, dwarf, dwarf,BYTES, lbr or defer\n", "./a:f", "--call-graph", "magic")
   end)

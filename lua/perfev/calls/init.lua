@@ -109,7 +109,7 @@ end
 
 local function how_of(self, opt)
   return { slowest = opt.slowest or SLOWEST, over = opt.over, root = self.root, func = self.func,
-    joins_by_thread = not self.func and not self.has_key }
+    title = self.title, joins_by_thread = not self.func and not self.has_key, input = session.default().opts.input }
 end
 
 local function page_of(self, opt)
@@ -132,7 +132,7 @@ end
 
 --- Compares the slow calls with the rest.
 -- @tparam ?table opt  `slowest` (a share, default 0.05) or `over` (the shortest duration of a slow call), `title`
--- @treturn string  text in 80 columns; its first line names the cause
+-- @treturn string  the cause as a line of any length, then tables in 80 columns
 function Calls:text(opt) return require "perfev.calls.text" (page_of(self, checked(opt, 2))) end
 
 --- The same as one JSON object.

@@ -124,6 +124,10 @@ local function no_call_text(how, collector)
     return "no call began and ended in the same thread\n  try: --key FIELD, a field of both events"
   end
   if begun > 0 then return ("%s began, and none ended during the run"):format(counted(begun, "call")) end
+  if how.input then
+    return ("the recording %s has no call of %s\n  try: perfl --record FILE slow %s -- COMMAND"):format(escape(how.input),
+      escape(how.title), escape(how.func or "START STOP"))
+  end
   if how.func then
     return ("%s was never called during the run\n  try: another function; the compiler may have inlined this one")
       :format(escape(how.func))
