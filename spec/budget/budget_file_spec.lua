@@ -43,7 +43,7 @@ describe("a file of budgets", function()
 
   it("names the line of a fault, and what to write", function()
     local faults = {
-      { "syscalls 1\n", 1, "'syscalls 1' stands before the first section", "%[NAME%]" },
+      { "syscalls 1\n", 1, "'syscalls 1' is before the first section", "%[NAME%]" },
       { "[a]\nsyscalls\n", 2, "'syscalls' has no limit", "syscalls <= 12" },
       { "[a]\nsyscalls =< 3\n", 2, "syscalls: limit '=< 3'", '"<= 3"' },
       { "[a]\nsyscalls 1\nsyscalls 2\n", 3, "'syscalls' is there twice", "one line" },

@@ -81,7 +81,7 @@ local function read_line(self, section, line, number)
     return section
   end
   if not section then
-    return fault(self.path, number, ("'%s' stands before the first section"):format(text), "[NAME] in a line above")
+    return fault(self.path, number, ("'%s' is before the first section"):format(text), "[NAME] in a line above")
   end
   if text:sub(1, 1) == "@" then
     if read_baseline(section, line:match "^%s*@%s*(.-)%s*$") then return section end

@@ -51,6 +51,9 @@ local function parse(words)
   if command and #command == 0 then
     return verb.refuse("budget", "no command after --\ntry: perfl budget FILE -- COMMAND")
   end
+  if opts.stacks and not opts.update then
+    return verb.refuse("budget", "--stacks: belongs to --update\ntry: --update --stacks")
+  end
   if opts.name and opts.name:find "[%[%]#%c]" then
     return verb.refuse("budget", ("--name '%s': a section's name has no brackets, # and control characters\n"
       .. "try: --name %s"):format(escape(opts.name), escape((opts.name:gsub("[%[%]#%c]", "_")))))
@@ -199,7 +202,7 @@ local function read_file(opts)
   local file, why, code = budget_file.read(opts.FILE)
   if file then return file end
   if code == E.ENOENT and opts.update then return budget_file.new(opts.FILE) end
-  local remedy = code == E.ENOENT and "\ntry: --update, which makes it" or ""
+  local remedy = code == E.ENOENT and ("\ntry: perfl budget %s --update -- COMMAND"):format(escape(opts.FILE)) or ""
   return verb.refuse("budget", why .. remedy)
 end
 
