@@ -10,14 +10,14 @@ local result = require "perfev.budget.result"
 say:set("assertion.budget.exceeded", "%s")
 say:set("assertion.budget.within", "expected more than the budget:\n%s")
 
-local told = {}
+local reported = {}
 
 -- A limit that cannot be checked here is reported once.
 local function report_skipped(one)
   for _, row in ipairs(one.rows) do
     local text = row.skipped and row.ok and result.on_one_line(result.row_text(row))
-    if text and not told[text] then
-      told[text] = true
+    if text and not reported[text] then
+      reported[text] = true
       io.stderr:write("assert.budget: ", text, "\n")
     end
   end

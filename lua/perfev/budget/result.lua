@@ -151,12 +151,12 @@ end
 --- The rows that are not within their limits or have no count, below a line.
 function Result:__tostring()
   local lines = {}
-  local told = {}
+  local reported = {}
   for _, row in ipairs(self.rows) do
-    if row.skipped and told[row.why] then
-      lines[#lines + 1] = ("  %s: not counted, as %s"):format(escape(row.name), escape(told[row.why]))
+    if row.skipped and reported[row.why] then
+      lines[#lines + 1] = ("  %s: not counted, as %s"):format(escape(row.name), escape(reported[row.why]))
     elseif not row.ok or row.skipped then
-      if row.skipped then told[row.why] = row.name end
+      if row.skipped then reported[row.why] = row.name end
       lines[#lines + 1] = M.indented(M.row_text(row), "  ")
       local new = M.new_text(row)
       if new ~= "" then lines[#lines + 1] = new end

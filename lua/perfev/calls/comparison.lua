@@ -324,8 +324,8 @@ local function certain_part(excesses)
 end
 
 -- Gives each row its score, the mean excess of the slow calls over the mean of the rest; the certain part of it; and
--- the number of calls of which it is the main part. The waits for a CPU that follow from another part belong to it: who
--- runs longer is preempted more often, and who blocks more often is woken more often.
+-- the number of calls of which it is the main part. The waits for a CPU that follow from another part belong to it: a
+-- call that runs longer is preempted more often, and one that blocks more often is woken more often.
 local function score(self, by_key, sums)
   local preempted, woken = ratio_of(sums, "preempted", "cpu"), ratio_of(sums, "woken", "block")
   local nr, excesses = #self.slow, {}

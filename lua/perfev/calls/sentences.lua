@@ -125,8 +125,8 @@ local function no_call_text(how, collector)
   end
   if begun > 0 then return ("%s began, and none ended during the run"):format(counted(begun, "call")) end
   if how.input then
-    return ("the recording %s has no call of %s\n  try: perfl --record FILE slow %s -- COMMAND"):format(escape(how.input),
-      escape(how.title), escape(how.func or "START STOP"))
+    return ("the recording %s has no call of %s\n  try: perfl --record FILE slow %s -- COMMAND"):format(
+      escape(how.input), escape(how.title), escape(how.func or "START STOP"))
   end
   if how.func then
     return ("%s was never called during the run\n  try: another function; the compiler may have inlined this one")

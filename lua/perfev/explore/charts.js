@@ -332,7 +332,8 @@ window.makeCharts = function (samples, boxes, chosen, onSelect, onKey) {
       at[t] = i;
       return { name: taskName(samples.tasks[t]) };
     });
-    if (order.length > TASKS) lanes.push({ name: plain(order.length - TASKS) + (order.length - TASKS === 1 ? " other" : " others") });
+    const nr = order.length - TASKS; // of tasks without a lane
+    if (nr > 0) lanes.push({ name: plain(nr) + (nr === 1 ? " other" : " others") });
     laneOf = i => at[samples.task[i]];
   }
   // Finds the samples of each pixel of a lane, and the task that has most of them; and the share of waits.

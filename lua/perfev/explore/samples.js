@@ -1,7 +1,8 @@
 "use strict";
 
 // The samples of the page: their columns as arrays, and the sums of a range of time.
-// Times are ns since the first sample or, if that is earlier, the begin of the first wait. A range is { from, to }: both ends belong to it, as of perfl --from and --to.
+// Times are ns since the first sample or, if that is earlier, the begin of the first wait.
+// A range is { from, to }: both ends belong to it, as of perfl --from and --to.
 (function () {
 const SECOND = 1e9;
 

@@ -144,7 +144,7 @@ local function add_files(k)
 end
 
 --- Makes the kernel of a world, without its steps.
--- @tparam table world     options of sim.new (`world`: vm); `tracepoints`: name -> fields, or false: there is none
+-- @tparam table world     options of sim.new (`world`: vm); `tracepoints`: name -> fields, or false: missing
 -- @tparam function new    sim.new
 -- @treturn kernel
 function M.kernel(world, new)

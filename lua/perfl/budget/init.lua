@@ -166,7 +166,7 @@ local function initial_limits(one)
   return entries
 end
 
--- The first row for whose lack the counts cannot be accepted. A machine without a PMU can update the others.
+-- The first row without which the counts cannot be accepted. A machine without a PMU can update the others.
 local function has_failed(one, section)
   for _, row in ipairs(one.rows) do
     local is_needed = not row.ok or section and not row.is_counter
