@@ -143,10 +143,13 @@ perfev.done(function() os.execute "touch %s/touched" end)]]):format(dir), "--wor
     for line in first:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
   end)
 
-  it("refuses an option that it lacks, a world that is none, and a script that does not start", function()
+  it("refuses an option that it lacks or that follows the script, a file without a world, a script that does not start", function()
     local function status(...) return run({ run.perfl, "prove", ... }).code end
     local text = run.write_file(dir .. "/text.lua", "return 5")
     assert.same({ 2, 2, 2, 2 }, { status("--seed", "x", "syscount"), status("--replay", text, "syscount"),
       status "absent.lua", status("syscount", "--absent") })
+    local r = run { run.perfl, "prove", "syscount", "--worlds", "3" }
+    assert.same({ 2, "perfl: prove: '--worlds': an option of prove is written before the script\n"
+      .. "  try: perfl prove --worlds 3 syscount\n" }, { r.code, r.err })
   end)
 end)

@@ -2,6 +2,7 @@
 
 local args = require "perfev.tool.args"
 local child = require "perfl.prove.child"
+local escape = require "perfev.base.escape"
 local find_script = require "perfl.find_script"
 local load_source = require "perfl.load_source"
 local message = require "perfl.message"
@@ -97,6 +98,18 @@ local function set_script(trials)
   trials.text = find_script.built_in_text(path) or load_source.read(path)
 end
 
+-- The message for an option of prove that is written after the script, which lacks it; nil: another refusal
+local function misplaced(script, refused)
+  for i = 2, #script do
+    local word = script[i]:match "^%-%-%a+"
+    if word and has_value[word] and refused:find("option '" .. word, 1, true) then
+      local value = script[i] == word and " " .. (script[i + 1] or "VALUE") or ""
+      return ("prove: '%s': an option of prove is written before the script\ntry: perfl prove %s%s %s"):format(word,
+        escape(script[i]), escape(value), escape(script[1]))
+    end
+  end
+end
+
 --- The verb.
 -- @tparam {string,...} words
 -- @tparam function main  perfl's
@@ -124,6 +137,8 @@ function M.main(words, _, _, main)
   local trials, refused, status = trials_of.new { main = main, words = script, seed = opts.seed, worlds = opts.worlds,
     deadline = opts.time and os.time() + math.max(1, opts.time // 1000000000) or nil }
   if not trials then
+    local misplaced_option = misplaced(script, refused)
+    if misplaced_option then return usage_error(misplaced_option) end
     io.stderr:write(refused)
     return status
   end
