@@ -49,6 +49,8 @@ describe("a file of budgets", function()
       { "[a]\nsyscalls 1\nsyscalls 2\n", 3, "'syscalls' is there twice", "one line" },
       { "[a]\n[b]\n\n[a]\n", 4, "section %[a%] is there twice", "another name" },
       { "[a]\n@ openat\n", 2, "'@ openat' is not a count", "%-%-update" },
+      { "[a]\ncommand\n", 2, "'command' has no words", "command ./program" },
+      { "[a]\nwarm any\n", 2, "'warm' is an option of perfev.budget, not an event", "syscalls" },
       { "[a]\nunstable maybe\n", 2, "'unstable maybe'", "unstable true" },
     }
     for _, fault in ipairs(faults) do
@@ -57,6 +59,12 @@ describe("a file of budgets", function()
       assert.is_truthy(code)
       assert.matches("^b.txt:" .. fault[2] .. ": " .. fault[3] .. ".*\n  try: .*" .. fault[4], why)
     end
+  end)
+
+  it("has comments behind accepted counts", function()
+    local baseline = parse("[a]\n@ openat 3   # by --update\n@ openat 2 a;b#c\n"):section "a".baseline
+    assert.same({ counts = { openat = 3 }, stacks = { openat = { ["a;b#c"] = 2 } } }, baseline)
+    assert.equal(2, #parse("[a]\nline any\norder any\n"):section "a".order)
   end)
 
   it("keeps comments, order and blanks in an update, and says what changed", function()
@@ -83,17 +91,28 @@ describe("a file of budgets", function()
     assert.equal(TEXT .. "\n[new]\nsyscalls                 <= 3\n@ openat 1\n", table.concat(file.lines, "\n") .. "\n")
   end)
 
-  it("is replaced when the new one is complete; a folder that is not there is reported", function()
+  it("keeps its mode and links when it is written; a folder that is not there is reported", function()
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
     run.write_file(dir .. "/b.txt", TEXT)
-    local file = assert(budget_file.read(dir .. "/b.txt"))
+    assert(os.execute(("cd %s && chmod 600 b.txt && ln -s b.txt link && ln b.txt hard"):format(dir)))
+    local file = assert(budget_file.read(dir .. "/link"))
+    file:add_section("new", {})
     assert(file:write())
-    assert.equal(TEXT, run.slurp(dir .. "/b.txt"))
-    assert.equal("b.txt", run.capture("ls " .. dir))
+    assert.equal(TEXT .. "\n[new]\n", run.slurp(dir .. "/b.txt"))
+    assert.equal("600 2 regular file\n777 1 symbolic link", run.capture(("cd %s && stat -c '%%a %%h %%F' b.txt link")
+      :format(dir)))
+    assert.equal("b.txt\nhard\nlink", run.capture("ls " .. dir))
     file.path = dir .. "/none/b.txt"
+    file:add_section("other", {})
     local ok, why = file:write()
     assert.is_nil(ok)
     assert.matches("cannot write .*/none/b.txt", why)
+  end)
+
+  it("that has no end is not read", function()
+    local file, why = budget_file.read "/dev/zero"
+    assert.is_nil(file)
+    assert.equal("cannot read /dev/zero: larger than 64 MiB", why)
   end)
 end)

@@ -42,6 +42,13 @@ describe("perfl budget", function()
     assert.equal(0, budget(file, "--", program, "library").code)
   end)
 
+  it("names a section as a command whose name a section cannot have", function()
+    os.execute(("ln -s /bin/true '%s/a #[b]'"):format(dir))
+    local made = budget(file, "--update", "--", "./a #[b]")
+    assert.same({ 0, "perfl: [a __b_] syscalls" }, { made.code, made.err:match "^[^:]*: [^:]*" })
+    assert.equal(0, budget(file, "--", "./a #[b]").code)
+  end)
+
   it("runs the commands that the file names, and writes reports to a file", function()
     run.write_file(file, ("[one]\ncommand '%s' none\nsyscalls any\n[two]\ncommand %s getpid\nsyscalls 1 # few\n")
       :format(program, program))

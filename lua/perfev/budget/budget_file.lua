@@ -13,10 +13,12 @@
 local core = require "perfev.core"
 local check = require "perfev.base.check"
 local limit = require "perfev.budget.limit"
+local option_tables = require "perfev.option_tables.budget"
 
 local M = {}
 
 local E = core.errno
+local MOST_BYTES = 64 << 20
 
 local File = {}
 File.__index = File
@@ -33,6 +35,7 @@ end
 local function read_baseline(section, text)
   local name, n, frames = text:match "^(.-)%s+(%d+)%s*(.*)$"
   if not name or name == "" then return false end
+  frames = frames:gsub("^#.*$", "") -- a comment
   local baseline = section.baseline or { counts = {}, stacks = {} }
   section.baseline = baseline
   if frames == "" then
@@ -47,9 +50,10 @@ end
 local function read_entry(self, section, text, number)
   local word, rest = text:match "^(%S+)%s+(.-)%s*$"
   if not word then
+    if text == "command" then return fault(self.path, number, "'command' has no words", "command ./program") end
     return fault(self.path, number, ("'%s' has no limit"):format(text), ("%s <= 12"):format(text))
   end
-  if section.limits[word] or section[word] then
+  if section.limits[word] or (word == "command" or word == "unstable") and section[word] then
     return fault(self.path, number, ("'%s' is there twice"):format(word), "one line for each event")
   end
   if word == "command" then
@@ -59,6 +63,9 @@ local function read_entry(self, section, text, number)
       return fault(self.path, number, ("'unstable %s'"):format(rest), "unstable true, or no such line")
     end
     section.unstable = true
+  elseif option_tables.budget[word] then
+    return fault(self.path, number, ("'%s' is an option of perfev.budget, not an event"):format(word),
+      "syscalls <= 12, or another event")
   else
     local found, why = limit.parse(rest)
     if not found then return nil, ("%s:%d: %s: %s"):format(self.path, number, word, why), E.EINVAL end
@@ -121,16 +128,25 @@ function M.read(path)
   local input, why, code = io.open(path, "rb")
   if not input then return nil, "cannot read " .. why, code end
   local text
-  text, why, code = input:read "a"
+  text, why, code = input:read(MOST_BYTES)
   input:close()
-  if not text then return nil, ("cannot read %s: %s"):format(path, why), code end
-  return M.parse(text, path)
+  if code then return nil, ("cannot read %s: %s"):format(path, why), code end
+  text = text or ""
+  if #text == MOST_BYTES then return nil, ("cannot read %s: larger than 64 MiB"):format(path), E.EFBIG end
+  local file
+  file, why, code = M.parse(text, path)
+  if not file then return nil, why, code end
+  file.text = text
+  return file
 end
 
 --- A new file, which write() makes.
 function M.new(path) return setmetatable({ path = path, sections = {}, by_name = {}, lines = {} }, File) end
 
 function File:section(name) return self.by_name[name] end
+
+--- A text as the name of a section: bytes that it cannot have are replaced.
+function M.section_name(text) return (text:gsub("[%[%]#%c]", "_")) end
 
 --- The names of the sections, in their order.
 function File:names()
@@ -249,21 +265,30 @@ function File:update(name, one, opts)
   return changes
 end
 
---- Writes the file: a new one takes its place when it is complete.
+local function put(path, text)
+  local out, why = io.open(path, "wb")
+  if not out then return nil, why end
+  local ok
+  ok, why = out:write(text)
+  local closed, why_not = out:close()
+  if ok and closed then return true end
+  return nil, ("%s: %s"):format(path, why or why_not)
+end
+
+--- Writes the file: the same one, which keeps its owner, mode and links. If that fails, its text of before is restored.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 function File:write()
-  local temporary = ("%s.%d.tmp"):format(self.path, core.process())
-  local out, why = io.open(temporary, "wb")
-  if not out then return nil, "cannot write " .. why end
-  local ok
-  ok, why = out:write(table.concat(self.lines, "\n"), "\n")
-  local closed, why_not = out:close()
-  if ok and closed then ok, why = os.rename(temporary, self.path) end
-  if ok and closed then return true end
-  os.remove(temporary)
-  return nil, ("cannot write %s: %s"):format(self.path, why or why_not)
+  local text = table.concat(self.lines, "\n") .. "\n"
+  if text == self.text then return true end
+  local ok, why = put(self.path, text)
+  if ok then
+    self.text = text
+    return true
+  end
+  if self.text then put(self.path, self.text) end
+  return nil, "cannot write " .. why
 end
 
 --- Writes the accepted counts of a result, with stacks, to a section of a file; both are made if missing.

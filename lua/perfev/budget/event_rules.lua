@@ -83,8 +83,8 @@ local function dependence(base, modifiers, found)
 end
 
 local function refuse_unstable(name, base, why)
-  local remedy = stable_hardware[base] and ("'%s:u', or unstable = true (--unstable)"):format(base)
-    or "unstable = true (--unstable)"
+  local remedy = stable_hardware[base] and ("'%s:u', or unstable = true ('unstable true' in a file)"):format(base)
+    or "unstable = true ('unstable true' in a file)"
   return nil, ("event '%s'\n  its count depends on the load of the machine: %s\n  try: %s"):format(name, why, remedy)
 end
 

@@ -86,6 +86,11 @@ function M._new(spec, level)
   table.sort(names)
   if #names == 0 then fail(level, "no event has a limit\n  try: { syscalls = \"<= 12\" }") end
   for i, name in ipairs(names) do self.rows[i] = row_of(name, spec[name], self.opts.unstable, level) end
+  local name = self.opts.name
+  if self.opts.baseline and name and name ~= budget_file.section_name(name) then
+    fail(level, ("name '%s': the name of a section has no brackets, # and control characters\n  try: %s"):format(
+      shown(name), budget_file.section_name(name)))
+  end
   self.baseline = baseline_of(self.opts, level)
   return self
 end

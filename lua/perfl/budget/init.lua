@@ -54,9 +54,9 @@ local function parse(words)
   if opts.stacks and not opts.update then
     return verb.refuse("budget", "--stacks: belongs to --update\ntry: --update --stacks")
   end
-  if opts.name and opts.name:find "[%[%]#%c]" then
+  if opts.name and opts.name ~= budget_file.section_name(opts.name) then
     return verb.refuse("budget", ("--name '%s': a section's name has no brackets, # and control characters\n"
-      .. "try: --name %s"):format(escape(opts.name), escape((opts.name:gsub("[%[%]#%c]", "_")))))
+      .. "try: --name %s"):format(escape(opts.name), escape(budget_file.section_name(opts.name))))
   end
   local ok, why, remedy = event.callchain(opts.call_graph)
   if opts.call_graph ~= "none" and not ok then
@@ -98,7 +98,7 @@ local function unknown_section(file, name)
 end
 
 local function default_name(file, command)
-  local own = basename(command[1])
+  local own = budget_file.section_name(basename(command[1]))
   if file:section(own) or #file.sections ~= 1 then return own end
   return file.sections[1].name
 end
