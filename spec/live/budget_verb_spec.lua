@@ -60,6 +60,22 @@ describe("perfl budget", function()
     assert.same({ 0, 1 }, { r.code, select(2, r.out:gsub("<testcase", "")) })
   end)
 
+  it("prints TAP and JUnit alone: what the command prints goes to standard error", function()
+    run.write_file(file, "[echo]\nsyscalls any\n")
+    for format, pattern in pairs { tap = "^TAP version 13\n1..1\nok 1 [^\n]*\n$", junit = "^<%?xml.*</testsuites>\n$" } do
+      local r = budget(file, "--format", format, "--", "echo", "from the command")
+      assert.same({ 0, "from the command\n" }, { r.code, r.err })
+      assert.matches(pattern, r.out)
+    end
+  end)
+
+  it("ends at a signal, with the command, and without a verdict", function()
+    run.write_file(file, "[one]\ncommand sh -c 'kill -TERM $PPID; sleep 600'\nsyscalls any\n"
+      .. "[two]\ncommand sleep 600\nsyscalls any\n")
+    local r = budget(file)
+    assert.same({ 143, "", "perfl: signal 15: [one] was not measured to its end\n" }, { r.code, r.out, r.err })
+  end)
+
   it("fails if the command fails, and does not accept what it did", function()
     local r = budget(file, "--update", "--", "sh", "-c", "exit 3")
     assert.same({ 1, "perfl: [sh] is not updated: the command failed with status 3\n" }, { r.code, r.err })

@@ -179,7 +179,13 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer  errno
 function Budget:measure_command(argv)
-  local s = session.new { command = argv, buffer = self.opts.buffer, log = self.opts.log }
+  local s
+  local on_signal = self.opts.on_signal
+  s = session.new { command = argv, buffer = self.opts.buffer, log = self.opts.log,
+    watch = on_signal and { on_signal[1], function()
+      on_signal[2]()
+      s:stop()
+    end } }
   local kept, counters, why_not = declare(self, s)
   if s:declared() == 0 then s:event { "dummy", exit = function() end } end
   local user_only = {}

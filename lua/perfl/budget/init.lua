@@ -8,6 +8,7 @@ local core = require "perfev.core"
 local event = require "perfev.event.declaration"
 local escape = require "perfev.base.escape"
 local message = require "perfl.message"
+local native = require "perfl.core"
 local output = require "perfl.output"
 local reports = require "perfl.budget.reports"
 local result = require "perfev.budget.result"
@@ -34,7 +35,7 @@ local declaration = args.check {
   { "-m --buffer", metavar = "SIZE", help = "the size of each CPU's ring" },
   epilog = [[
 Exit status: 0 if all limits hold, 1 if one does not or a command failed, 2 for
-an invalid command line or file.
+an invalid command line or file, 128 + N if signal N came.
 Example: perfl budget budgets.txt --name parse --update -- ./parse sample.json]],
 }
 
@@ -214,7 +215,7 @@ end
 local function measure(file, one, opts)
   local made, why = make_budget(file, one.name, opts)
   if not made then return nil, why end
-  made.opts.log = log
+  made.opts.log, made.opts.on_signal = log, { native.signal_fd(), native.heed }
   local found, reason = made:measure_command(one.argv)
   return { name = one.name, result = found, why = reason }
 end
@@ -225,6 +226,11 @@ local function run_all(file, opts, command)
   local sections, is_ok = {}, true
   for i, one in ipairs(list) do
     sections[i], why = measure(file, one, opts)
+    local number = native.signal()
+    if number then
+      message.say(("signal %d: [%s] was not measured to its end"):format(number, escape(one.name)))
+      return nil, 128 + number
+    end
     if not sections[i] then return verb.refuse("budget", why) end
     is_ok = is_ok and sections[i].result ~= nil and sections[i].result.ok
   end
@@ -246,6 +252,16 @@ local function update_all(file, sections, opts)
   return FAILED
 end
 
+-- On standard output a report for a parser is alone: what the commands print goes to standard error.
+local function open_report(opts)
+  if opts.output then return output.redirect(opts.output) end
+  if opts.format == "text" or opts.update then return true end
+  local out, why = native.take_stdout "text"
+  if not out then return nil, why end
+  io.output(out)
+  return true
+end
+
 --- The verb.
 -- @tparam {string,...} words  after `budget`
 -- @treturn integer            exit status
@@ -254,12 +270,10 @@ function M.main(words)
   if not opts then return command end
   local file, status = read_file(opts)
   if not file then return status end
-  if opts.output then
-    local ok, why = output.redirect(opts.output)
-    if not ok then
-      message.say(why)
-      return FAILED
-    end
+  local ok, why = open_report(opts)
+  if not ok then
+    message.say(why)
+    return FAILED
   end
   local sections, is_ok = run_all(file, opts, command)
   if not sections then return is_ok end
