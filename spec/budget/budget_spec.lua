@@ -1,5 +1,6 @@
 -- perfev.budget on the simulated kernel: what counts, what is refused, what a failure says.
 
+local core = require "perfev.core"
 local perfev = require "perfev"
 local sim = require "perfev.sim"
 
@@ -118,6 +119,52 @@ describe("a budget", function()
     assert.has_error(function() b:measure(function() b:measure(function() end) end) end,
       "budget: a function that is measured measures another one\n  try: one budget with all limits")
     b:measure(function() end)
+  end)
+
+  it("refuses a measurement within one of other options, and works afterwards", function()
+    local b = perfev.budget { syscalls = "any" }
+    for _, opts in ipairs { { stacks = false }, { children = true }, { gc = "run" } } do
+      opts["page-faults"] = "any"
+      local other = perfev.budget(opts)
+      assert.error_matches(function() b:measure(other.measure, other, print) end, "measures another one")
+      assert.error_matches(function() other:measure(b.measure, b, print) end, "measures another one")
+    end
+    assert.is_true(collectgarbage "isrunning")
+    assert.is_true(b:measure(function() end).ok)
+  end)
+
+  it("raises if the function yields: a coroutine that nobody resumes leaves nothing behind", function()
+    local b = perfev.budget { syscalls = 0, stacks = false }
+    assert.error_matches(coroutine.wrap(function() b:measure(coroutine.yield) end), "attempt to yield")
+    assert.is_true(collectgarbage "isrunning")
+    assert.is_true(b:measure(function() end).ok)
+  end)
+
+  it("raises in the child if the function forks and returns there, and leaves the parent's events alone", function()
+    local b, process = perfev.budget { syscalls = 0, stacks = false }, core.process
+    b:measure(function() end)
+    local ioctls = k.counts.ioctl
+    assert.error_matches(function()
+      b:measure(function()
+        ioctls = k.counts.ioctl
+        core.process = function() return process() + 1 end -- luacheck: ignore 122
+      end)
+    end, "has forked, and returned in the child")
+    assert.equal(ioctls, k.counts.ioctl)
+    core.process = process -- luacheck: ignore 122
+    assert.is_true(b:measure(function() end).ok)
+  end)
+
+  it("raises if a function has closed the descriptors of the events, and opens them again", function()
+    local b = perfev.budget { syscalls = 1, stacks = false }
+    b:measure(function() end)
+    local function closes() k:fail("ioctl", 1, perfev.errno.EBADF) end
+    assert.error_matches(function() b:measure(closes) end, "has closed the descriptors.*\n  try: ")
+    assert.is_true(b:measure(function() enter(READ) end).ok)
+    assert.is_false(b:measure(function()
+      enter(READ)
+      enter(READ)
+    end).ok)
   end)
 
   it("fails a row whose records were lost, whatever its limit", function()

@@ -62,7 +62,8 @@ describe("perfl budget", function()
 
   it("prints TAP and JUnit alone: what the command prints goes to standard error", function()
     run.write_file(file, "[echo]\nsyscalls any\n")
-    for format, pattern in pairs { tap = "^TAP version 13\n1..1\nok 1 [^\n]*\n$", junit = "^<%?xml.*</testsuites>\n$" } do
+    local patterns = { tap = "^TAP version 13\n1..1\nok 1 [^\n]*\n$", junit = "^<%?xml.*</testsuites>\n$" }
+    for format, pattern in pairs(patterns) do
       local r = budget(file, "--format", format, "--", "echo", "from the command")
       assert.same({ 0, "from the command\n" }, { r.code, r.err })
       assert.matches(pattern, r.out)

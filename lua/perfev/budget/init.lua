@@ -106,12 +106,9 @@ end
 local function with_collector(self, f, ...)
   local stops = self.opts.gc ~= "run" and collectgarbage "isrunning"
   if not stops then return f(...) end
-  local function restart(...)
-    collectgarbage "restart"
-    return ...
-  end
+  local _ <close> = setmetatable({}, { __close = function() collectgarbage "restart" end })
   collectgarbage "stop"
-  return restart(f(...))
+  return f(...)
 end
 
 --- Counts what the calling thread does in f.

@@ -17,8 +17,12 @@ local MONOTONIC = 1
 local CALIBRATIONS = 8
 local CALLCHAIN = "dwarf,2048"
 local BUFFER = "8M"
+local CLOSED = "a function has closed the descriptors of the events\n"
+  .. "  try: perfev.budget.close() before it; or leave descriptors open that it has not opened"
+local FORKED = "budget: the function has forked, and returned in the child, too\n  try: os.exit at the child's end"
 
 local pool = {}
+local measuring -- the process that measures now
 
 local Events = {}
 Events.__index = Events
@@ -58,6 +62,9 @@ end
 -- @tparam table opts  `children`, `stacks`, `buffer`
 -- @tparam table rows  of event_rules
 function M.open(opts, rows)
+  if measuring == core.process() then
+    error("budget: a function that is measured measures another one\n  try: one budget with all limits", 0)
+  end
   local key = ("%s %s %s"):format(opts.children, opts.stacks, opts.buffer)
   local self = pool[key]
   if self and self.process ~= core.process() then self = nil end -- a forked process has events of its own
@@ -81,16 +88,18 @@ function M.open(opts, rows)
   return self
 end
 
+local function close(self)
+  pool[self.key] = nil
+  if self.session then self.session:close() end
+  self.occurrences:close()
+  for _, c in pairs(self.counters) do
+    if c.close then c:close() end
+  end
+end
+
 --- Closes all events.
 function M.close()
-  for key, self in pairs(pool) do
-    if self.session then self.session:close() end
-    self.occurrences:close()
-    for _, c in pairs(self.counters) do
-      if c.close then c:close() end
-    end
-    pool[key] = nil
-  end
+  for _, self in pairs(pool) do close(self) end
 end
 
 -- ---- measuring ----
@@ -113,17 +122,27 @@ local function each_counter(self, rows, f)
   end
 end
 
+-- After an error the next measurement opens the events again.
+local function check_event(self, ok, why, code)
+  if ok then return ok end
+  close(self)
+  error("budget: " .. ((code == core.errno.EBADF or why:find "EBADF") and CLOSED or why), 0)
+end
+
 local function switch(self, rows, verb)
   each_source(self, rows, function(source)
-    for _, ev in ipairs(self.occurrences.events[source]) do ev[verb](ev) end
+    for _, ev in ipairs(self.occurrences.events[source]) do check_event(self, ev[verb](ev)) end
   end)
+end
+
+local function switch_counters(self, rows, verb)
+  each_counter(self, rows, function(_, c) check_event(self, c[verb](c)) end)
 end
 
 -- Reads the records that are there; without a function they are dropped.
 local function read_records(self)
   if not self.session then return 0 end
-  local n, why = self.session:dispatch()
-  if not n then error("budget: " .. why, 0) end
+  check_event(self, self.session:dispatch())
   local totals = self.session:totals()
   local lost = totals.lost - (self.lost or 0)
   self.lost = totals.lost
@@ -165,12 +184,24 @@ local function begin(self, f, ...)
   return finish(self, pcall(f, ...))
 end
 
--- Disables the events whatever f did, and returns f's results in a table.
-local function collect(self, rows, ...)
+-- Calls begin() from C, so that f cannot yield: a coroutine that is not resumed would leave the events enabled.
+local function begin_in_c(self, f, ...)
+  local arguments, results = table.pack(...), nil
+  string.gsub("", "", function() results = table.pack(begin(self, f, table.unpack(arguments, 1, arguments.n))) end)
+  return results
+end
+
+-- Enables the events, calls f, and disables them whatever f did. Returns pcall's results in a table.
+local function call(self, rows, with_lines, f, ...)
+  switch(self, rows, "enable")
+  switch_counters(self, rows, "enable")
+  self.lines = with_lines and lua_lines.start() or nil
+  local results = begin_in_c(self, f, ...)
   if self.lines then lua_lines.stop(self.lines) end
-  each_counter(self, rows, function(_, c) c:disable() end)
+  if self.process ~= core.process() then error(FORKED, 0) end
+  switch_counters(self, rows, "disable")
   switch(self, rows, "disable")
-  return table.pack(...)
+  return results
 end
 
 function Events:needs_own_switches(rows)
@@ -188,20 +219,15 @@ end
 -- @treturn table  `counts`, `stacks`: see occurrences; `counters`: event -> count; `lost`: records; `waits`: without
 --   the right to trace the scheduler
 function Events:measure(rows, with_lines, f, ...)
-  if self.busy then
-    error("budget: a function that is measured measures another one\n  try: one budget with all limits", 0)
-  end
-  self.busy = true
+  measuring = self.process
+  local _ <close> = setmetatable({}, { __close = function() measuring = nil end })
   self.from, self.to = 0, 0
   read_records(self)
   self.records = {}
   self.occurrences:clear()
   each_counter(self, rows, function(_, c) c:delta() end)
   local waits = self:needs_own_switches(rows) and own_switches()
-  switch(self, rows, "enable")
-  each_counter(self, rows, function(_, c) c:enable() end)
-  self.lines = with_lines and lua_lines.start() or nil
-  local results = collect(self, rows, begin(self, f, ...))
+  local results = call(self, rows, with_lines, f, ...)
   waits = waits and own_switches() - waits or nil
   local found = { lost = read_records(self), counters = {}, waits = waits }
   feed(self)
@@ -211,7 +237,6 @@ function Events:measure(rows, with_lines, f, ...)
     local r = c:delta()
     found.counters[event] = r and r.raw[event] and r[event] and math.max(r[event] - (self.own[event] or 0), 0)
   end)
-  self.busy = false
   return results, found
 end
 
