@@ -217,6 +217,8 @@ describe("a budget", function()
     assert.equal("budget of f: exceeded\n  syscalls: 5, limit <= 1\n    read: 4, was 1\n    openat: 1, was 0",
       tostring(one))
     assert.same({ "read", "openat" }, { one.rows[1].new[1].name, one.rows[1].new[2].name })
+    one = b(0):measure(function() enter(READ) end)
+    assert.equal("budget of f: exceeded\n  syscalls: 1, limit 0\n    read: 1", tostring(one))
   end)
 
   it("refuses counts that depend on the load, with the reason, unless they are asked for", function()

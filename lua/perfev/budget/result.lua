@@ -70,8 +70,8 @@ local function new_stacks(now, before)
   return list
 end
 
-local function new_of(self, row)
-  local list, baseline = {}, self.baseline
+local function new_of(self, row, baseline)
+  local list = {}
   for _, name in ipairs(names_of(self, row)) do
     local n = self.counts[name] or 0
     local was = baseline and (baseline.counts[name] or 0) or nil
@@ -190,7 +190,9 @@ local function judge(self, row, found, failure, strict)
   end
   one.user_only = found.user_only and found.user_only(row) and not row.side or nil
   one.ok = limit.accepts(row.limit, one.count)
-  if not one.ok and one.count > row.limit.high then one.new = new_of(self, row) end
+  if one.ok or one.count <= row.limit.high then return one end
+  one.new = new_of(self, row, self.baseline)
+  if #one.new == 0 then one.new = new_of(self, row) end -- a limit below the accepted counts: all of them
   return one
 end
 
