@@ -84,6 +84,19 @@ describe("a file of budgets", function()
     assert.equal(TEXT, table.concat(file.lines, "\n") .. "\n")
   end)
 
+  it("keeps the accepted page faults, with their stacks, if there are nearly as many now", function()
+    local text = "[a]\npage-faults any\n@ page-faults 200\n@ page-faults 200 main;f\n@ read 200\n"
+    local function updated(faults)
+      local file = parse(text)
+      file:update("a", result({}, { ["page-faults"] = faults, read = 201 },
+        { ["page-faults"] = { ["main;g"] = faults }, read = {} }), { limits = true })
+      return table.concat(file.lines, "\n", 3)
+    end
+    assert.equal("@ page-faults 200\n@ page-faults 200 main;f\n@ read 201", updated(220))
+    assert.equal("@ page-faults 200\n@ page-faults 200 main;f\n@ read 201", updated(180))
+    assert.equal("@ page-faults 221\n@ page-faults 221 main;g\n@ read 201", updated(221))
+  end)
+
   it("gets a new section at its end", function()
     local file = parse(TEXT)
     file:add_section("new", { { "syscalls", "<= 3" } })

@@ -19,6 +19,7 @@ local M = {}
 
 local E = core.errno
 local MOST_BYTES = 64 << 20
+local NEAR = 10 -- page faults, or one in 10
 
 local File = {}
 File.__index = File
@@ -160,23 +161,32 @@ function File:hint(name) return check.hint(name, self:names()) end
 
 -- ---- updates ----
 
+-- Page faults vary from run to run: a count that is near the accepted one does not replace it.
+local function is_near(one, name, baseline, with_stacks)
+  local was = name:find "%-faults" and baseline and baseline.counts[name]
+  if not was or with_stacks and not baseline.stacks[name] then return false end
+  return math.abs(one.counts[name] - was) <= math.max(NEAR, was // NEAR)
+end
+
 -- The lines of the accepted counts, sorted.
-local function baseline_lines(one, with_stacks)
+local function baseline_lines(one, baseline, with_stacks)
   local lines, names = {}, {}
   for name, n in pairs(one.counts) do
     if n > 0 then names[#names + 1] = name end
   end
   table.sort(names)
   for _, name in ipairs(names) do
-    lines[#lines + 1] = ("@ %s %d"):format(name, one.counts[name])
-    local texts = {}
-    for text, n in pairs(with_stacks and one:stacks_of(name) or {}) do
+    local count, stacks, texts = one.counts[name], nil, {}
+    if is_near(one, name, baseline, with_stacks) then
+      count, stacks = baseline.counts[name], baseline.stacks[name]
+    end
+    lines[#lines + 1] = ("@ %s %d"):format(name, count)
+    stacks = with_stacks and (stacks or one:stacks_of(name)) or {}
+    for text, n in pairs(stacks) do
       if n > 0 then texts[#texts + 1] = text end
     end
     table.sort(texts)
-    for _, text in ipairs(texts) do
-      lines[#lines + 1] = ("@ %s %d %s"):format(name, one:stacks_of(name)[text], text)
-    end
+    for _, text in ipairs(texts) do lines[#lines + 1] = ("@ %s %d %s"):format(name, stacks[text], text) end
   end
   return lines
 end
@@ -256,7 +266,7 @@ function File:update(name, one, opts)
     place = #out + 1
     while is_blank(out[place - 1]) do place = place - 1 end
   end
-  local lines = baseline_lines(one, with_stacks)
+  local lines = baseline_lines(one, section.baseline, with_stacks)
   table.move(out, place, #out, place + #lines)
   table.move(lines, 1, #lines, place, out)
   table.move(self.lines, last + 1, #self.lines, #out + 1, out)
