@@ -77,7 +77,8 @@ local function read_entry(self, section, text, number)
 end
 
 local function read_line(self, section, line, number)
-  local text = (" " .. line):gsub("%s#.*$", ""):match "^%s*(.-)%s*$"
+  -- A # in quotes begins no comment: perfl splits a command's words.
+  local text = line:match "^%s*(command%s+[^%s#].-)%s*$" or (" " .. line):gsub("%s#.*$", ""):match "^%s*(.-)%s*$"
   if text == "" then return section end
   local name = text:match "^%[(.-)%]$"
   if name then

@@ -68,7 +68,7 @@ end
 
 local function basename(path) return path:match "[^/]*$" end
 
--- The words of a `command` line: separated by blanks, quoted as in a shell, without expansions.
+-- The words of a `command` line: separated by blanks, quoted as in a shell, without expansions, up to a comment.
 local function split_words(text)
   local words, word, quote, escaped = {}, nil, nil, false
   for c in text:gmatch "." do
@@ -78,6 +78,8 @@ local function split_words(text)
       escaped = true
     elseif quote then
       if c == quote then quote = nil else word = word .. c end
+    elseif c == "#" and not word then
+      break
     elseif c == "'" or c == '"' then
       quote, word = c, word or ""
     elseif c:find "%s" then
@@ -124,8 +126,9 @@ local function plan(file, opts, command)
   end
   if list[1] then return list end
   if opts.name and not file:section(opts.name) then return nil, unknown_section(file, opts.name) end
-  return nil, ("%s: no command is given\ntry: perfl budget %s -- COMMAND, or a line 'command ./program' in a section")
-    :format(escape(file.path), escape(file.path))
+  local path, name = escape(file.path), opts.name and " --name " .. escape(opts.name) or ""
+  return nil, ("%s: no command is given\ntry: perfl budget %s%s -- COMMAND, or a line 'command ./program' in a section")
+    :format(path, path, name)
 end
 
 -- The limits of a section, or what a new section counts.
