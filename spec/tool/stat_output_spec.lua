@@ -2,7 +2,12 @@
 
 local sim = require "perfev.sim"
 local perfev = require "perfev"
+local run = require "spec.support.run"
 local stat = require "perfev.tool.stat.output"
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
 
 local function row(name, value, fields)
   local r = { name = name, value = value, supported = true, enabled = 100, running = 100 }
@@ -319,5 +324,14 @@ describe("a run of perfl stat", function()
       assert.same({ "page-faults CPU0", "page-faults CPU1", "duration_time CPU0", "cs CPU1" }, told)
       c:close()
     end)
+  end)
+end)
+
+describe("a counter that cannot be read", function()
+  it("ends perfl stat with a message and status 1", function()
+    local world = run.write_file(dir .. "/world.lua",
+      [[return require("perfev.sim").world { { fail = "read", nth = 3, errno = "EIO" } }]])
+    local r = run { run.perfl, "-q", "--sim", world, "-a", "stat", "-e", "page-faults" }
+    assert.same({ 1, "stat: cannot read page-faults: Input/output error (EIO)\n" }, { r.code, r.err })
   end)
 end)

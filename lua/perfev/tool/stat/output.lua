@@ -445,13 +445,22 @@ end
 -- @tparam[opt] table measured  ns of perf stat's own events: duration_time, user_time, system_time; one row each
 -- @tparam[opt] string kind  rows for each place of CPUs: "cpu", "core", "die", "socket", "node"
 -- @tparam[opt] table targets  counter -> { place =, cgroup = }, for counters with targets of their own
+-- @treturn[1] {table,...}
+-- @treturn[2] nil
+-- @treturn[2] string   why a counter cannot be read
 function M.rows(counters, verb, measured, kind, targets)
   local rows = {}
   for _, c in ipairs(counters) do
     local target = targets and targets[c] or {}
-    local cpus, readings = kind and c:cpus() or {}, {}
-    for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu)) end
-    local all = not kind and assert(c[verb](c))
+    local cpus, readings, all, why = kind and c:cpus() or {}, {}
+    for _, cpu in ipairs(cpus) do
+      readings[cpu], why = c[verb](c, cpu)
+      if not readings[cpu] then return nil, why end
+    end
+    if not kind then
+      all, why = c[verb](c)
+      if not all then return nil, why end
+    end
     for _, m in ipairs(c:events()) do
       local own = all and { row_of(m, all.counts[m.name] or {}, measured, target.place) }
         or rows_of_places(m, cpus, readings, measured, kind)
@@ -565,14 +574,21 @@ local function count_session(s, units, opt, writer, refuse, finished)
   local counters, targets = {}
   local began, last, user, system, intervals = 0, 0, 0, 0, 0 -- last: ns since `began`
   if not is_separate then counters = assert(make_counters(s, units, { disabled = opt.delay and true or nil })) end
+  local function read(verb, measured)
+    local rows, why = M.rows(counters, verb, measured, kind, targets)
+    return rows or refuse(why, 1)
+  end
   local function print_interval()
     local at = core.clock(MONOTONIC) - began
-    M.write(writer, M.rows(counters, "delta", { duration_time = at - last }, kind, targets), at - last, at)
+    M.write(writer, read("delta", { duration_time = at - last }), at - last, at)
     last, intervals = at, intervals + 1
     if intervals == opt.interval_count then s:stop() end
   end
   local function start_counting()
-    for _, c in ipairs((is_separate or opt.delay) and counters or {}) do assert(c:enable()) end
+    for _, c in ipairs((is_separate or opt.delay) and counters or {}) do
+      local ok, why = c:enable()
+      if not ok then refuse(why, 1) end
+    end
     began = core.clock(MONOTONIC)
     if session.children_time then user, system = session.children_time() end
     if opt.interval_print then s:every(opt.interval_print / 1000, print_interval) end
@@ -597,7 +613,7 @@ local function count_session(s, units, opt, writer, refuse, finished)
   s:done(function()
     local measured = measure(s, began > 0 and core.clock(MONOTONIC) - began or 0, user, system)
     if opt.interval_print and began > 0 and intervals ~= opt.interval_count then print_interval() end
-    finished(M.rows(counters, "read", measured, kind, targets), measured)
+    finished(read("read", measured), measured)
     for _, c in ipairs(is_separate and counters or {}) do c:close() end
   end)
 end
