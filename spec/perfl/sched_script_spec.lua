@@ -108,6 +108,18 @@ describe("sched latency", function()
     local text = output_of("comms[8] = 'app' " .. TURNS, "sched", "latency", "--per", "comm")
     assert.matches("\napp:%(2%) +0%.0%d%d +3 +0%.007 +0%.020 ", text)
   end)
+
+  local REUSED = [[wake(5, 7) switch(10, 0, 0, 0, 7) switch(20, 0, 7, 16, 0)
+    comms[7] = "second" wake(40, 7, "sched:sched_wakeup_new") switch(50, 0, 0, 0, 7) switch(60, 0, 7, 1, 0)]]
+
+  it("has a row for each task of a number that is used again", function()
+    local rows = rows_of(output_of(REUSED, "sched", "latency"))
+    assert.matches("^second:7 0%.010 1 0%.010 ", rows[2])
+    assert.matches("^app:7 0%.010 1 0%.005 ", rows[3])
+    rows = rows_of(output_of(REUSED .. " comms[8] = 'app' switch(70, 0, 0, 0, 8) switch(80, 0, 8, 1, 0)", "sched",
+      "latency", "--per", "comm"))
+    assert.matches("^app:%(2%) 0%.020 2 0%.002 0%.005 ", rows[3])
+  end)
 end)
 
 describe("sched map", function()
@@ -117,6 +129,11 @@ describe("sched map", function()
     for i, line in ipairs(lines) do lines[i] = line:gsub(" +T secs", " T") end
     assert.same({ "  *A0 T A0 => app:7", "  *B0 T B0 => helper:8", "  *A0 T", "  *. T",
       "   .  *C0 T C0 => disker:9", "   .  *. T", "   .  *C0 T" }, lines)
+  end)
+
+  it("gives the next task of a number a new name", function()
+    local text = output_of([[switch(10, 0, 0, 0, 7) switch(20, 0, 7, 16, 0) switch(50, 0, 0, 0, 7)]], "sched", "map")
+    assert.matches(" A0 => app:7\n.* B0 => app:7\n", text)
   end)
 
   it("shows - for a task that is not chosen", function()

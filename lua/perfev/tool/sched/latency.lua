@@ -7,6 +7,8 @@ local json = require "perfev.base.json"
 
 local ms = events.milliseconds
 
+local ENDED_MAX = 65536 -- ended tasks with a row of their own; more are added up by comm
+
 -- Adds the values of a task to those of another one.
 local function merge(into, task)
   into.nr_tasks = into.nr_tasks + 1
@@ -14,25 +16,24 @@ local function merge(into, task)
   if task.max > into.max then into.max, into.from, into.to = task.max, task.from, task.to end
 end
 
-local function merge_by_comm(tasks)
-  local by_comm = {}
-  for _, task in pairs(tasks) do
-    local known = by_comm[task.comm]
-    if known then merge(known, task) else by_comm[task.comm] = task end
-  end
-  return by_comm
+local function add_by_comm(by_comm, task)
+  local known = by_comm[task.comm]
+  if known then merge(known, task) else by_comm[task.comm] = task end
 end
 
--- Returns the tasks that ran, the one with the largest average delay first.
-local function sorted(tasks)
+-- Returns the tasks of the lists that ran, the one with the largest average delay first.
+local function sorted(...)
   local rows = {}
-  for _, task in pairs(tasks) do
-    if task.count > 0 then rows[#rows + 1] = task end
+  for _, tasks in ipairs { ... } do
+    for _, task in pairs(tasks) do
+      if task.count > 0 then rows[#rows + 1] = task end
+    end
   end
   table.sort(rows, function(a, b)
     local x, y = a.sum / a.count, b.sum / b.count
     if x ~= y then return x > y end
-    return a.tid < b.tid
+    if a.tid ~= b.tid then return a.tid < b.tid end
+    return a.first < b.first -- the tid was used again
   end)
   return rows
 end
@@ -59,7 +60,7 @@ local function print_json(rows)
 end
 
 return function(opt)
-  local tasks = {}
+  local tasks, ended, by_comm, nr_tasks = {}, {}, {}, 0 -- tasks by tid
 
   -- Returns a task and whether it was unknown; nil: it does not count.
   local function find(tid, comm)
@@ -69,7 +70,8 @@ return function(opt)
       task.comm = comm
       return task, false
     end
-    task = { tid = tid, comm = comm, nr_tasks = 1, runtime = 0, count = 0, sum = 0, max = 0 }
+    nr_tasks = nr_tasks + 1
+    task = { first = nr_tasks, tid = tid, comm = comm, nr_tasks = 1, runtime = 0, count = 0, sum = 0, max = 0 }
     tasks[tid] = task
     return task, true
   end
@@ -79,6 +81,10 @@ return function(opt)
     if delay < 0 then return end
     task.count, task.sum = task.count + 1, task.sum + delay
     if delay > task.max then task.max, task.from, task.to = delay, task.since, time end
+  end
+
+  local function keep(task)
+    if opt.per == "comm" or #ended >= ENDED_MAX then add_by_comm(by_comm, task) else ended[#ended + 1] = task end
   end
 
   return {
@@ -94,6 +100,10 @@ return function(opt)
     switch = function(time, _, _, comm, tid, state, next_comm, next_tid)
       local left = find(tid, comm)
       if left then left.state, left.since = events.is_runnable(state) and "waits" or "sleeps", time end
+      if left and events.is_dead(state) then
+        tasks[tid] = nil
+        if left.count > 0 then keep(left) end
+      end
       local task, is_new = find(next_tid, next_comm)
       if not task then return end
       if is_new then task.state, task.since = "waits", time end -- its wait began before the run
@@ -101,7 +111,11 @@ return function(opt)
       task.state = "runs"
     end,
     finish = function()
-      local rows = sorted(opt.per == "comm" and merge_by_comm(tasks) or tasks)
+      if opt.per == "comm" then
+        for _, task in pairs(tasks) do add_by_comm(by_comm, task) end
+        tasks = {}
+      end
+      local rows = sorted(tasks, ended, by_comm)
       if aggregator.default_form == "json" then print_json(rows) else print_table(rows) end
     end,
   }

@@ -27,11 +27,12 @@ return function(opt)
   end
 
   return {
-    switch = function(time, cpu, _, comm, tid, _, next_comm, next_tid)
+    switch = function(time, cpu, _, comm, tid, state, next_comm, next_tid)
       local text
       local is_shown = not opt.is_chosen or opt.is_chosen(tid, comm) or opt.is_chosen(next_tid, next_comm)
       current[cpu], text = name_of(next_tid, next_comm)
       cpus = math.max(cpus, cpu + 1)
+      if events.is_dead(state) then names[tid], shown_comms[tid] = nil, nil end
       if not is_shown then return end
       local cells = {}
       for i = 0, cpus - 1 do cells[#cells + 1] = ("%s%-2s "):format(i == cpu and "*" or " ", current[i] or "") end
