@@ -34,7 +34,10 @@ local report = tool.latency("funclatency", opt, { title = name, footer = print_s
   per = { comm = "comm", pid = "pid", tid = "tid", cgroup = "cgroup" } })
 perfev.done(function() all:rows() end) -- read: perfl does not print it
 
-local calls = report:span { start = true, stop = true, by = "tid" }
-local twins = perfev.span { start = true, stop = true, by = "tid", into = all, least = opt.least .. "ns" }
-perfev.event { ("%sprobe:%s"):format(kind, name), sample = { calls.start, twins.start } }
+local calls = report:span { start = true, stop = true, cancel = true, by = "tid" }
+local twins = perfev.span { start = true, stop = true, cancel = true, by = "tid", into = all,
+  least = opt.least .. "ns" }
+-- A task that ends inside the function does not return: a new task with its tid begins anew.
+perfev.event { ("%sprobe:%s"):format(kind, name), sample = { calls.start, twins.start },
+  exit = { calls.cancel, twins.cancel } }
 perfev.event { ("%sretprobe:%s"):format(kind, name), sample = { calls.stop, twins.stop } }

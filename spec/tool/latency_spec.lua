@@ -97,6 +97,14 @@ describe("--per", function()
       sums("cgroup", "latency", "syscalls", "--per", "cgroup", "-f", "json"))
   end)
 
+  it("joins no return to the call of an ended task, whose number another one has", function()
+    local text = machine.output(dir, [[
+      sample(90, 0, 7, { type = 6, config = 0 })
+      k:after(100000, function() k:ring(0):push({ type = "exit", pid = 7, tid = 7, ppid = 1, ptid = 1 }) end)
+      sample(400, 0, 7, { type = 6, config = 1 })]], "-d", "5s", "funclatency", "vfs_read")
+    assert.matches("avg = 9 us, total: 9 us, count: 1", text)
+  end)
+
   it("refuses a key that the script lacks, with those that it has", function()
     for words, keys in pairs { runqlat = "cgroup, comm, pid, tid", softirqs = "cpu" } do
       local r = run { run.perfl, "--sim", machine.path(dir, ""), "-a", words, "--per", "colour" }
