@@ -19,7 +19,7 @@ the break before its first call of brk, do not count.]],
 
 local profile = tool.profile("growth", opt,
   { title = "mapped", values = { { "bytes", unit = "bytes" }, "mappings" } })
-local each_held = tool.follow_mappings("growth", opt)
+local each_held, nr_missing = tool.follow_mappings("growth", opt)
 
 perfev.done(function()
   local sums = perfev.stats { by = { "process", "kind", "stack" }, max_keys = 1 << 20 }
@@ -35,4 +35,7 @@ perfev.done(function()
     profile:add_under({ row.process, row.kind }, row.stack, row.value.sum, row.value.count)
   end
   tool.print_profile("growth", profile, opt)
+  if nr_missing() > 0 then
+    io.stderr:write(("growth: %d mappings of ended processes are missing: they are many\n"):format(nr_missing()))
+  end
 end)

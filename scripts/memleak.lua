@@ -34,9 +34,12 @@ perfev.done(function()
     profile:add_under(row.comm, row.stack, row.value.sum, row.value.count)
   end
   tool.print_profile("memleak", profile, opt)
-  local nr = nr_unknown()
+  local nr, nr_missing = nr_unknown()
   if nr > 0 then
     io.stderr:write(("memleak: %d allocation%s by posix_memalign %s not followed\n"):format(nr, nr > 1 and "s" or "",
       nr > 1 and "are" or "is"))
+  end
+  if nr_missing > 0 then
+    io.stderr:write(("memleak: %d allocations of ended processes are missing: they are many\n"):format(nr_missing))
   end
 end)

@@ -17,6 +17,7 @@ local functions = {
   { "valloc", "bytes=$arg1:size_t" }, { "pvalloc", "bytes=$arg1:size_t" },
 }
 
+local LEFT_MAX = 65536 -- allocations of processes that have ended
 local STACK_BYTES = 4096 -- a copy of the stack of the caller of posix_memalign, which most often has the result in it
 local result_register = ({ x86_64 = "ax", aarch64 = "x0", riscv64 = "a0" })[core.machine]
 
@@ -32,14 +33,18 @@ end
 -- @tparam string library        the file with the functions
 -- @tparam function with_stacks  f(spec): adds call chains to the declaration of an event
 -- @treturn function             f() -> iterator over the allocations that are not freed, each with its age
--- @treturn function             f() -> the number of allocations whose address is unknown
+-- @treturn function             f() -> the number of allocations whose address is unknown, and of those that are missing
+--   because ended processes left too many
 function M.follow(library, with_stacks)
   local s = session.default()
   local held, nr_unknown, latest = {}, 0, 0 -- held by process and address
+  local left, nr_missing = {}, 0 -- allocations of processes that have ended
+  local all_calls = {} -- by function: by thread its call that has not returned
 
   local function take(pid, address)
     local one = held[pid] and held[pid][address]
     if one then held[pid][address] = nil end
+    if one and not next(held[pid]) then held[pid] = nil end
     return one
   end
 
@@ -59,7 +64,8 @@ function M.follow(library, with_stacks)
   end
 
   local function add_function(name, size, other)
-    local calls = {} -- by thread: its call that has not returned
+    local calls = {}
+    all_calls[name] = calls
     local kind = other and other:match "^%w+"
     local optional = name ~= "malloc"
     s:event { ("uprobe:%s:%s"):format(library, name), optional = optional, args = { size, other },
@@ -100,17 +106,26 @@ function M.follow(library, with_stacks)
     comm = function(r)
       if r.exec then held[r.pid] = nil end -- a new program, in memory of its own
     end,
-    exit = function(r) latest = r.time end,
+    exit = function(r)
+      latest = r.time
+      for _, calls in pairs(all_calls) do calls[r.tid] = nil end
+      if r.pid ~= r.tid then return end
+      for _, one in pairs(held[r.pid] or {}) do
+        if #left < LEFT_MAX then left[#left + 1] = one else nr_missing = nr_missing + 1 end
+      end
+      held[r.pid] = nil
+    end,
   }
 
   local function each()
     return coroutine.wrap(function()
+      for _, one in ipairs(left) do coroutine.yield(one, latest - one.time) end
       for _, of_process in pairs(held) do
         for _, one in pairs(of_process) do coroutine.yield(one, latest - one.time) end
       end
     end)
   end
-  return each, function() return nr_unknown end
+  return each, function() return nr_unknown, nr_missing end
 end
 
 return M

@@ -9,6 +9,7 @@ local session = require "perfev.live.session"
 
 local MAP_ANONYMOUS = 0x20
 local PAGE = core.pagesize()
+local LEFT_MAX = 65536 -- mappings of processes that have ended
 
 local Pieces = {}
 Pieces.__index = Pieces
@@ -57,9 +58,12 @@ local M = {}
 --- See perfev.tool.follow_mappings.
 -- @tparam function with_stacks  f(spec): adds call chains to the declaration of an event
 -- @treturn function             f() -> iterator over the mappings that are left: { pid, comm, bytes, kind, stack }
+-- @treturn function             f() -> the number of mappings of ended processes that are missing, because they are many
 function M.follow(with_stacks)
   local s = session.default()
   local held, breaks = {}, {} -- by process: its pieces, its program break
+  local left, nr_missing = {}, 0 -- mappings of processes that have ended
+  local all_calls = {} -- by name: by thread the call that has not returned
 
   local function pieces_of(pid)
     held[pid] = held[pid] or new_pieces()
@@ -68,7 +72,8 @@ function M.follow(with_stacks)
 
   -- Declares both ends of a system call: enter(pid, args...) returns a table for leave(table, result, mapping).
   local function add_call(name, fields, enter, leave)
-    local calls, arguments = {}, { "pid", "tid" } -- calls by thread
+    local calls, arguments = {}, { "pid", "tid" }
+    all_calls[name] = calls
     for i, field in ipairs(fields) do arguments[i + 2] = "args." .. field end
     s:event { "syscalls:sys_enter_" .. name, fields = arguments,
       sample = function(pid, tid, ...) calls[tid] = enter(pid, ...) end }
@@ -114,6 +119,17 @@ function M.follow(with_stacks)
     if now < before then pieces_of(pid):remove(now, before) end
   end)
 
+  -- Calls f(mapping) for each mapping of some pieces.
+  local function each_mapping(pieces, f)
+    local seen = {}
+    for _, piece in ipairs(pieces) do
+      local mapping = piece.mapping
+      mapping.bytes = (seen[mapping] and mapping.bytes or 0) + piece.stop - piece.start
+      seen[mapping] = true
+    end
+    for mapping in pairs(seen) do f(mapping) end
+  end
+
   s:event {
     comm = function(r)
       if r.exec then held[r.pid], breaks[r.pid] = nil, nil end -- a new program, in memory of its own
@@ -121,21 +137,23 @@ function M.follow(with_stacks)
     fork = function(r)
       if r.pid ~= r.ppid then breaks[r.pid] = breaks[r.ppid] end
     end,
+    exit = function(r)
+      for _, calls in pairs(all_calls) do calls[r.tid] = nil end
+      if r.pid ~= r.tid then return end
+      each_mapping(held[r.pid] or {}, function(mapping)
+        if #left < LEFT_MAX then left[#left + 1] = mapping else nr_missing = nr_missing + 1 end
+      end)
+      held[r.pid], breaks[r.pid] = nil, nil
+    end,
   }
 
-  return function()
+  local function each()
     return coroutine.wrap(function()
-      for _, pieces in pairs(held) do
-        local seen = {}
-        for _, piece in ipairs(pieces) do
-          local mapping = piece.mapping
-          mapping.bytes = (seen[mapping] and mapping.bytes or 0) + piece.stop - piece.start
-          seen[mapping] = true
-        end
-        for mapping in pairs(seen) do coroutine.yield(mapping) end
-      end
+      for _, mapping in ipairs(left) do coroutine.yield(mapping) end
+      for _, pieces in pairs(held) do each_mapping(pieces, coroutine.yield) end
     end)
   end
+  return each, function() return nr_missing end
 end
 
 return M
