@@ -42,6 +42,12 @@ local function laws_of(found)
   return laws
 end
 
+local function sorted_laws(found)
+  local laws = laws_of(found)
+  table.sort(laws)
+  return laws
+end
+
 describe("perfl prove", function()
   it("finds nothing in a script without a mistake, and lists its events, kernels and rights", function()
     local found, code = prove(calls {}, "--worlds", os.getenv "PROOFS" and "200" or "6")
@@ -75,6 +81,33 @@ describe("perfl prove", function()
     assert.matches("'began' has 135%d%d%d entries", by_law.memory.message)
     assert.equal(3, by_law.memory.line)
     assert.truthy(by_law["pid reuse"])
+  end)
+
+  it("ends a task that is killed as the kernel does: its last switch comes after its exit", function()
+    local turns = HEAD .. [[
+local began = {}
+perfev.event { "sched:sched_switch", sample = function(r, args)
+  if began[args.prev_pid] then print(r.time - began[args.prev_pid]) end
+  began[args.prev_pid] = nil
+  began[args.next_pid] = args.next_pid ~= 0 and r.time or nil
+end }]]
+    assert.same({}, laws_of(prove(turns, "--worlds", "12")))
+    local waits = turns:gsub("prev", "other"):gsub("next", "prev"):gsub("other", "next")
+    assert.same({ "memory", "pid reuse" }, sorted_laws(prove(waits, "--worlds", "12")))
+  end)
+
+  it("notes a list of records, which grows with one task as with many", function()
+    local found, code = prove(HEAD .. [[
+local times = {}
+perfev.event { "sched:sched_waking", sample = function(r) times[#times + 1] = { r.time } end }]], "--worlds", "2")
+    assert.equal(0, code)
+    assert.matches("it keeps what it shows of each record: %d+ bytes", table.concat(found.notes, "\n"))
+  end)
+
+  it("gives each program the functions that a script probes", function()
+    local found = prove(HEAD .. [[
+perfev.event { "uprobe:/srv:handle", sample = function(r) print(r.tid.x) end }]], "--worlds", "2")
+    assert.same({ "error" }, laws_of(found))
   end)
 
   it("finds a key that changes when a task moves to another CPU", function()

@@ -1,5 +1,6 @@
 --- Runs perfl with a script on a simulated kernel in a child process, and reports what happened.
 
+local binary = require "perfev.symbol.binary"
 local callback = require "perfev.live.callback"
 local core = require "perfev.core"
 local lua_text = require "perfl.prove.lua_text"
@@ -61,6 +62,25 @@ local function deny(result)
   io.open = function(path, mode) -- luacheck: ignore 122
     if mode and mode:find "[wa+]" and path ~= "/dev/null" then return refuse() end
     return open(path, mode)
+  end
+end
+
+-- Programs and libraries for probes: each file has each function.
+local function fake_programs()
+  local program = {}
+  function program.facts() return { bits = 64, symtab = true } end
+  function program.offset(_, value) return value end
+  function program.runs() return true end
+  function program.nearest() end
+  function program.functions() return {} end
+  function program.symbol(_, name)
+    local value = 0x1000
+    for i = 1, #name do value = value + i * name:byte(i) * 16 end
+    return { name = name, value = value, offset = value, size = 64, type = "func", others = 0 }
+  end
+  binary.open = function(word)
+    return { path = word:find("/", 1, true) and word:gsub("^%.?/?", "/") or "/usr/lib/" .. word .. ".so",
+      elf = program, word = word }
   end
 end
 
@@ -190,6 +210,7 @@ local function run(main, words, k, world, options)
   k.log = setmetatable({}, { __newindex = function() end })
   deny(result)
   fake_clocks(k)
+  fake_programs()
   collect_errors(result, finish)
   if options.memory then table_sizes.measure(k, options, result) end
   world_of_steps.add_steps(k, world)

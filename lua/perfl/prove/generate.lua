@@ -7,6 +7,7 @@ local M = {}
 
 local IDLE, PARENT = 0, 42
 local FIRST_PID = 31001
+local SOCKET_STATE = "sock:inet_sock_set_state"
 local COMMS = { "alpha", "beta", "gamma", "delta" }
 local FILES = { "/etc/hosts", "/usr/bin/true", "/tmp/x" }
 local CALLS = { 0, 1, 3, 257, 202 } -- read, write, close, openat, futex of x86_64
@@ -23,6 +24,8 @@ local followers = {
 
 local function is_sched(name) return name:find "^sched:" or name:find "^task:" end
 
+M.is_sched = is_sched
+
 -- Replaces plain text once.
 local function replaced(text, part, by)
   local from, to = text:find(part, 1, true)
@@ -38,13 +41,15 @@ function M.chains(events)
     if not is_sched(name) then names[#names + 1] = name end
   end
   table.sort(names)
-  for _, name in ipairs(names) do
-    for _, pair in ipairs(followers) do
-      local next_name = replaced(name, pair[1], pair[2])
-      if next_name and events[next_name] and not has_before[next_name] and not after[name] then
-        after[name], has_before[next_name] = next_name, true
-      end
+  local function follow(name, next_name)
+    if next_name and events[next_name] and not has_before[next_name] and not after[name] then
+      after[name], has_before[next_name] = next_name, true
     end
+  end
+  for _, name in ipairs(names) do
+    for _, pair in ipairs(followers) do follow(name, replaced(name, pair[1], pair[2])) end
+    local is_probe, next_name = name:match "^perfev_", name:gsub("_(%d+):", function(n) return ("_%d:"):format(n + 1) end)
+    follow(name, is_probe and next_name) -- a function's return has the next number
   end
   local chains = {}
   for _, name in ipairs(names) do
@@ -211,7 +216,7 @@ function Maker:connection(at, task)
   local states = { { 7, 2 }, { 2, 1 }, { 1, 4 }, { 4, 5 }, { 5, 7 } }
   for i, change in ipairs(states) do
     shared.oldstate, shared.newstate = change[1], change[2]
-    self:point(at + i * 400000, "sock:inet_sock_set_state", task, nil, shared)
+    self:point(at + i * 400000, SOCKET_STATE, task, nil, shared)
     if i == 2 then
       self:point(at + 900000, "sock:sock_send_length", task, nil, shared)
       self:point(at + 950000, "sock:sock_recv_length", task, nil, shared)
@@ -368,6 +373,21 @@ function M.plausible(survey, size, options)
   return spread_times(self.world)
 end
 
+--- The death of a task at a time: a killed task that waits is woken and runs before. Returns steps.
+-- @tparam table survey
+-- @tparam table task         `pid`, `tid`, `comm`, `cpu`
+-- @tparam boolean is_waiting
+-- @tparam integer at
+function M.death(survey, task, is_waiting, at)
+  local self = new_maker(survey)
+  if is_waiting then
+    self:wakeup(at, task, { pid = PARENT, tid = PARENT, comm = "sshd" })
+    self:switch(at + 5000, idle, task, task.cpu, 0)
+  end
+  self:death(at + 10000, task)
+  return self.world
+end
+
 --- True if the script can get records at all.
 function M.has_records(survey)
   local self = new_maker(survey)
@@ -389,7 +409,9 @@ function M.life(survey, has_ends)
   for part, does in ipairs(self:activities()) do
     local from = #self.world + 1
     at = at + 100000 + does(at, task)
-    if not has_ends and #self.world > from then self.world[#self.world] = nil end
+    -- The kernel closes the connections of a task that ends.
+    local last = self.world[#self.world]
+    if not has_ends and #self.world > from and last.event ~= SOCKET_STATE then self.world[#self.world] = nil end
     for i = from, #self.world do self.world[i].part = part end
   end
   self:death(at + 100000, task)

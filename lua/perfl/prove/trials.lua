@@ -193,15 +193,16 @@ local targets = { { "-a" }, { "-p", tostring(generate.FIRST_PID) } }
 
 -- Runs the script without records: its events, and which target it needs.
 local function look(self)
-  local result = child.run(self.plan, {})
+  local result, of_machine = child.run(self.plan, {})
   for _, target in ipairs(targets) do
     if not is_refused(result) then return result end
     self.plan.target = target
     local other = child.run(self.plan, generate.tasks())
     if not is_refused(other) then return other end
+    of_machine = of_machine or other
   end
   self.plan.target = nil
-  return result
+  return result.errors:find "nothing to watch" and of_machine or result
 end
 
 local function can_record(plan)
