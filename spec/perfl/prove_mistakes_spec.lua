@@ -60,7 +60,7 @@ end
 local shipped = {
   "syscount -P", "killsnoop", "softirqs",
   "annotate leaf", "biolatency --disks --flags", "biosnoop --queued", "biostacks", "biostacks --time", "cachestat",
-  "cgtop", "cpudist", "cpudist --off --per comm", "cswlog", "drsnoop", "execsnoop --ends", "faultstacks",
+  "cgtop", "cpudist", "cpudist --off --per comm", "cswlog", "drsnoop", "execsnoop --ends", "explore", "faultstacks",
   "flightrec -g sched:sched_switch --trigger sched:sched_process_exec",
   "funccount sched:sched_switch sched:sched_wakeup", "funclatency middle", "growth --top 3", "hardirqs",
   "kmem --top 2", "latency runqueue", "latency block",

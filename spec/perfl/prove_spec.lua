@@ -142,6 +142,35 @@ perfev.event { "sched:sched_waking", sample = function() while true do end end }
       { laws_of(found), found.findings[1].line, found.stopped_early })
   end)
 
+  it("has equal counts, odd names, values that pass a filter, one extreme at start and end, chosen tasks", function()
+    local found = prove(HEAD .. [[
+local c = perfev.counter { "sched:sched_switch", "sched:sched_wakeup", "sched:sched_process_fork" }
+perfev.done(function()
+  local names = {}
+  for name, n in pairs(c:read().raw) do names[#names + 1] = ("%d %s"):format(n, name) end
+  table.sort(names, function(a, b) return tonumber(a:match "%d+") > tonumber(b:match "%d+") end)
+  print(table.concat(names, "\n"))
+end)]], "--worlds", "2")
+    assert.same({ "order" }, laws_of(found))
+    found = prove(HEAD .. [[
+local raised = {}
+perfev.event { "irq:softirq_entry", sample = function(r, args) raised[r.cpu] = args.vec end }
+perfev.event { "irq:softirq_exit", sample = function(r, args)
+  if raised[r.cpu] == args.vec and args.vec > 9 then error "no such vector" end
+end }
+perfev.event { "sched:sched_waking", sample = function(_, args) print(args.comm:match "^[%w/:_-]+" .. "") end }
+perfev.event { "syscalls:sys_enter_futex", where = { "args.op", "in", { 9, 137 } }, sample = function(_, args)
+  assert(args.op ~= 137, "waits")
+end }
+if require("perfev.tool").choose_tasks("mine", "they wait") then error "only some tasks" end]], "--worlds", "16")
+    local messages = {}
+    for _, one in ipairs(found.findings) do messages[one.line] = one.message end
+    assert.matches("no such vector", messages[5])
+    assert.matches("a nil value", messages[7])
+    assert.matches("waits", messages[9])
+    assert.matches("only some tasks", messages[11])
+  end)
+
   it("finds what fails when a system call fails, and sessions that stay open", function()
     local found = prove(HEAD .. [[
 kept = perfev.session()

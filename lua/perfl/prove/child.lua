@@ -107,8 +107,8 @@ local function opened_events(k)
   for _, event in ipairs(k.events) do
     local tp = event.attr.type == 2 and (event.tracepoint or k.tracepoints[event.attr.config])
     local one = { name = tp and tp.system .. ":" .. tp.name or nil, type = event.attr.type,
-      config = event.attr.config, bits = bits_of(event), samples = event.attr.sample_period ~= 0 or nil,
-      chain = event.attr.sample_type & 32 ~= 0 or nil }
+      config = event.attr.config, filter = event.filter, bits = bits_of(event),
+      samples = event.attr.sample_period ~= 0 or nil, chain = event.attr.sample_type & 32 ~= 0 or nil }
     local key = lua_text.encode(one)
     if not seen[key] then seen[key], list[#list + 1] = true, one end
     if tp then

@@ -27,25 +27,39 @@ local errnos = {
 -- Failures after which the run must go on as if nothing had happened.
 local harmless = { ["epoll_wait EINTR"] = true }
 
---- The failures to try: { call =, nth =, errno =, harmless = }, each once.
+-- The first `from` ones, and as many of the others as there is room for, evenly spread.
+local function spread(list, from, most)
+  local count, short = #list - from, table.move(list, 1, from, 1, {})
+  local room = math.min(count, math.max(0, most - from))
+  for i = 1, room do short[from + i] = list[from + (i - 1) * count // room + 1] end
+  return short
+end
+
+--- The failures to try: { call =, nth =, errno =, harmless = }, each once. That of the first call with its first errno
+-- is among them for each call, also if there are more calls than `most`; the others are spread evenly.
 -- @tparam table calls  name -> how often a run without failures made it
--- @tparam integer most the highest nth
-function M.list(calls, most)
+-- @tparam integer nth_max
+-- @tparam integer most
+function M.list(calls, nth_max, most)
   local names, list = {}, {}
   for name in pairs(calls) do
     if errnos[name] then names[#names + 1] = name end
   end
   table.sort(names)
-  for nth = 1, most do
+  local function add(name, nth, errno)
+    if nth > calls[name] then return end
+    list[#list + 1] = { call = name, nth = nth, errno = errno, harmless = harmless[name .. " " .. errno] }
+  end
+  for _, name in ipairs(names) do add(name, 1, errnos[name]:match "%S+") end
+  local nr_calls = #list
+  for nth = 1, nth_max do
     for _, name in ipairs(names) do
       for errno in errnos[name]:gmatch "%S+" do
-        if nth <= calls[name] then
-          list[#list + 1] = { call = name, nth = nth, errno = errno, harmless = harmless[name .. " " .. errno] }
-        end
+        if nth > 1 or errno ~= errnos[name]:match "%S+" then add(name, nth, errno) end
       end
     end
   end
-  return list
+  return spread(list, nr_calls, most)
 end
 
 return M

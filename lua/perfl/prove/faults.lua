@@ -1,5 +1,7 @@
 --- Faults: functions that make a hard world from a plausible one.
 
+local sorted_keys = require("perfev.base.tables").sorted_keys
+
 local M = {}
 
 local function copy(value)
@@ -45,40 +47,68 @@ M.end_of = end_of
 
 -- ---- texts and numbers ----
 
+-- Names that real tasks and files have, or may have.
+local ODD_NAMES = { "(sd-pam)", "[migration/0]", "7", "a b", "-x", "%s", "x=1,y", '"q"', "..", "é" }
+
 --- Texts that must not reach a terminal as they are: an escape sequence, a forged line, no UTF-8, a C1 control.
 M.hostile = { "\27]0;prove\7", "pro\nve: 0 lost", "prove\255\192", "prove\194\155m" }
 
-local function is_text(name) return name:find "comm" or name:find "name" or name == "rwbs" end
-
 local function change_texts(step, text_of)
-  if step.comm then step.comm = text_of() end
+  if step.comm then step.comm = text_of(step.comm) end
   for _, name in ipairs { "filename", "name", "path" } do
-    if step[name] then step[name] = text_of() end
+    if step[name] then step[name] = text_of(step[name]) end
   end
-  for name, value in pairs(step.args or {}) do
-    if type(value) == "string" or is_text(name) and type(value) == "string" then step.args[name] = text_of() end
+  for _, name in ipairs(sorted_keys(step.args or {})) do
+    if type(step.args[name]) == "string" then step.args[name] = text_of(step.args[name]) end
   end
 end
 
 -- In the order of names, so that the same random numbers give the same world.
 local function change_numbers(step, number_of, share)
-  local names = {}
-  for name, value in pairs(step.args or {}) do
-    if math.type(value) == "integer" then names[#names + 1] = name end
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    if math.random() < share then step.args[name] = number_of() end
+  for _, name in ipairs(sorted_keys(step.args or {})) do
+    if math.type(step.args[name]) == "integer" and math.random() < share then
+      step.args[name] = number_of(name, step.args[name])
+    end
   end
   for _, name in ipairs { "ip", "addr", "period" } do
-    if step[name] and math.random() < share then step[name] = number_of() end
+    if step[name] and math.random() < share then step[name] = number_of(name, step[name]) end
   end
   for _, name in ipairs { "ksym_type", "bpf_type" } do -- of 16 bits
     if step[name] and math.random() < share then step[name] = pick { 0, 9, 65535 } end
   end
 end
 
+-- A number is the same at the start and at the end of something: each value of a field has one extreme.
+local function one_for_each(number_of)
+  local known = {}
+  return function(name, value)
+    local key = name .. " " .. value
+    if known[key] == nil then known[key] = number_of() or false end
+    return known[key]
+  end
+end
+
 local EXTREMES = { 0, -1, 1, math.mininteger, math.maxinteger, 1 << 31, 1 << 32, -2, 0xffffffff }
+
+-- What a step is a record of.
+local function kind_of(step) return type(step.event) == "string" and step.event or step.type end
+
+--- As many records of each kind: the first ones of each, so that counts are equal.
+function M.same_counts(world)
+  local counts, seen = {}, {}
+  for _, step in ipairs(world) do
+    local kind = kind_of(step)
+    if kind then counts[kind] = (counts[kind] or 0) + 1 end
+  end
+  local least = math.huge
+  for _, count in pairs(counts) do least = math.min(least, count) end
+  return filtered(world, function(step)
+    local kind = kind_of(step)
+    if not kind then return true end
+    seen[kind] = (seen[kind] or 0) + 1
+    return seen[kind] <= least
+  end)
+end
 
 -- ---- the list ----
 
@@ -99,13 +129,11 @@ M.list = {
   { "one kind of record missing", plausible = true, loses = true, make = function(world)
     local kinds, seen = {}, {}
     for _, step in ipairs(world) do
-      local kind = type(step.event) == "string" and step.event or step.type
+      local kind = kind_of(step)
       if kind and not seen[kind] then seen[kind], kinds[#kinds + 1] = true, kind end
     end
     local without = kinds[1] and pick(kinds)
-    return filtered(world, function(step)
-      return (type(step.event) == "string" and step.event or step.type) ~= without
-    end)
+    return filtered(world, function(step) return kind_of(step) ~= without end)
   end },
   { "only starts", plausible = true, make = function(world, chains)
     local starts = {}
@@ -131,7 +159,7 @@ M.list = {
   { "long times", plausible = true, make = function(world)
     return each(world, function(step) step.at = step.at * 300 end)
   end },
-  { "hostile names", hostile = true, plausible = true, make = function(world)
+  { "hostile names", hostile = true, json_too = true, plausible = true, make = function(world)
     return each(world, function(step) change_texts(step, function() return pick(M.hostile) end) end)
   end },
   { "empty names", plausible = true, make = function(world)
@@ -139,6 +167,21 @@ M.list = {
   end },
   { "extreme numbers", make = function(world)
     return each(world, function(step) change_numbers(step, function() return pick(EXTREMES) end, 0.3) end)
+  end },
+  { "extreme numbers, the same for start and end", make = function(world)
+    local extreme = one_for_each(function() return math.random(3) == 1 and pick(EXTREMES) end)
+    return each(world, function(step)
+      change_numbers(step, function(name, value) return extreme(name, value) or value end, 1)
+    end)
+  end },
+  { "odd names", plausible = true, json_too = true, make = function(world)
+    local new_names = {}
+    return each(world, function(step)
+      change_texts(step, function(old)
+        new_names[old] = new_names[old] or pick(ODD_NAMES)
+        return new_names[old]
+      end)
+    end)
   end },
   { "numbers of 0", make = function(world)
     return each(world, function(step) change_numbers(step, function() return 0 end, 1) end)
@@ -176,6 +219,9 @@ M.list = {
     local new = all(world)
     table.insert(new, { at = end_of(world) // 2 + 30, interrupt = true })
     return new
+  end },
+  { "the first records come late", plausible = true, make = function(world)
+    return each(world, function(step) step.at = step.at + 5000000000 end)
   end },
   { "a second without records", plausible = true, make = function(world)
     local half = end_of(world) // 2

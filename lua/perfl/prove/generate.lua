@@ -48,7 +48,8 @@ function M.chains(events)
   end
   for _, name in ipairs(names) do
     for _, pair in ipairs(followers) do follow(name, replaced(name, pair[1], pair[2])) end
-    local is_probe, next_name = name:match "^perfev_", name:gsub("_(%d+):", function(n) return ("_%d:"):format(n + 1) end)
+    local is_probe = name:find "^perfev_"
+    local next_name = name:gsub("_(%d+):", function(n) return ("_%d:"):format(n + 1) end)
     follow(name, is_probe and next_name) -- a function's return has the next number
   end
   local chains = {}
@@ -88,17 +89,28 @@ local by_name = {
   bytes_req = function() return 100 end, bytes_alloc = function() return 128 end,
 }
 
-local function number_value(field, task, shared)
+-- The numbers that a filter compares this field with, as in "op==0||op==128".
+local function numbers_in(filter, name)
+  local list = {}
+  for number in filter:gmatch("%f[%w_]" .. name .. "%s*[=<>!&]+%s*(0?x?%x+)") do
+    list[#list + 1] = math.tointeger(tonumber(number))
+  end
+  return list
+end
+
+local function number_value(field, task, shared, filter)
   local name = field.name
   if name:find "pid$" then return task.tid end
+  local wanted = filter and numbers_in(filter, name) or {}
+  if wanted[1] and math.random(4) > 1 then return wanted[math.random(#wanted)] end
   if by_name[name] then return by_name[name](task, shared) end
   if field.size >= 8 then return 0x1000 * math.random(1, 1 << 16) end
   return math.random(1, field.size == 1 and 100 or 10000)
 end
 
-local function value_of(field, task, shared)
+local function value_of(field, task, shared, filter)
   if field.text or field.dynamic then return text_value(field.name, task) end
-  if not field.count then return number_value(field, task, shared) end
+  if not field.count then return number_value(field, task, shared, filter) end
   local list = {}
   for i = 1, math.min(field.count, 16) do list[i] = math.random(1, 100) end
   return list
@@ -110,7 +122,7 @@ function M.args(event, task, shared)
   for _, field in ipairs(event.fields or {}) do
     local name = field.name
     if not name:find "^common_" then
-      if shared[name] == nil or name == "ret" then shared[name] = value_of(field, task, shared) end
+      if shared[name] == nil or name == "ret" then shared[name] = value_of(field, task, shared, event.filter) end
       args[name] = shared[name]
     end
   end

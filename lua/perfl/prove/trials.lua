@@ -99,6 +99,8 @@ end
 
 -- ---- phases ----
 
+local function is_refused(result) return result.status ~= 0 and not result.events[1] end
+
 local plain = { "a plausible world", plausible = true }
 
 local function most_values(result)
@@ -120,22 +122,31 @@ function Trials:random_world(i)
   seeded(self, i)
   local world = generate.plausible(self.survey, math.random(3, 24))
   local truth = self:try(world, plain)
-  if not laws.is_sound(truth) then return end
+  if self:is_over() then return end
   local fault = faults.list[i % #faults.list + 1]
   local broken = fault.make(world, self.chains)
   local result = self:try(broken, fault)
+  if fault.json_too and self.has_json then
+    self:try(broken, { fault[1], json = true }, { words = { "-j" } })
+  end
+  if not laws.is_sound(truth) then return end
   if fault.loses and laws.is_sound(result) then
     local one = more_than_truth(truth, result)
     if one then self:found(one, broken, nil) end
-  end
-  if fault.hostile and self.has_json then
-    self:try(broken, { fault[1], json = true }, { words = { "-j" } })
   end
   self:compare(laws.pairs[i % #laws.pairs + 1], world, truth)
   if i % 3 == 0 then pid_reuse.check(self, i) end
 end
 
 local ORDERS = 2 -- worlds that run in new processes
+
+-- Of equal counts, in which a comparison by count alone leaves the order to pairs().
+function Trials:order_of_ties(world)
+  local equal = faults.same_counts(world)
+  local truth = child.run(self.plan, equal)
+  local one = laws.is_sound(truth) and laws.order(self.plan, equal, truth)
+  if one then self:found(one, equal) end
+end
 
 -- The first worlds that have an output.
 function Trials:orders()
@@ -149,6 +160,7 @@ function Trials:orders()
       nr = nr + 1
       local one = laws.order(self.plan, world, truth)
       if one then self:found(one, world) end
+      self:order_of_ties(world)
     end
     if i == 2 * ORDERS then return end
   end
@@ -161,18 +173,35 @@ function Trials:random_worlds()
   end
 end
 
--- At most this many failures are tried for each random world.
+-- A script that can watch the machine may do something else for chosen tasks.
+local choices = { { "-p", tostring(generate.FIRST_PID) }, { "-a", "--comm", "alpha" } }
+local CHOICE_WORLDS = 8
+
+function Trials:chosen_tasks()
+  if not self.plan.target or self.plan.target[1] ~= "-a" then return end
+  for _, words in ipairs(choices) do
+    local options = { words = words, without_target = true }
+    for i = 1, math.min(self.worlds, CHOICE_WORLDS) do
+      if self:is_over() then return end
+      seeded(self, i)
+      local world = generate.plausible(self.survey, 12)
+      world.tasks = generate.tasks().tasks
+      if is_refused(self:try(world, plain, options)) then break end
+      local fault = faults.list[i * #faults.list // CHOICE_WORLDS]
+      self:try(fault.make(world, self.chains), fault, options)
+    end
+  end
+end
+
+-- At most this many failures are tried for each random world, and one of each call.
 local FAILURES_FOR_WORLD = 2
 
 function Trials:failing_calls()
   seeded(self, 0)
   local world = generate.plausible(self.survey, 4)
   local truth = self:try(world, plain)
-  local list = failing_calls.list(truth.calls, 3)
-  local most = math.min(#list, FAILURES_FOR_WORLD * self.worlds)
-  for i = 1, most do
+  for _, failure in ipairs(failing_calls.list(truth.calls, 3, FAILURES_FOR_WORLD * self.worlds)) do
     if self:is_over() then return end
-    local failure = list[(i - 1) * #list // most + 1]
     local failing = faults.copy(world)
     table.insert(failing, 1, { fail = failure.call, nth = failure.nth, errno = failure.errno })
     local result = self:try(failing, { "a failing call" })
@@ -185,8 +214,6 @@ function Trials:failing_calls()
 end
 
 -- ---- the script ----
-
-local function is_refused(result) return result.status ~= 0 and not result.events[1] end
 
 -- A script that does not watch the machine watches a task of the worlds.
 local targets = { { "-a" }, { "-p", tostring(generate.FIRST_PID) } }
@@ -256,6 +283,7 @@ function Trials:run()
     self:add_note "the script opens no event: it ran without records"
   end
   self:random_worlds()
+  self:chosen_tasks()
   self:orders()
   self:failing_calls()
   kernels.check_fields(self)
