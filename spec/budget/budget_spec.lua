@@ -167,6 +167,14 @@ describe("a budget", function()
     end).ok)
   end)
 
+  it("refuses what is not a command or not a result", function()
+    local b = perfev.budget { syscalls = 1, baseline = "/nonexistent", name = "f" }
+    for _, argv in ipairs { false, "true", {}, { 1 } } do
+      assert.error_matches(function() b:measure_command(argv or nil) end, "measure_command: a list of strings expected")
+    end
+    assert.error_matches(function() b:save {} end, "save: a result of measure%(%) expected")
+  end)
+
   it("fails a row whose records were lost, whatever its limit", function()
     local b = perfev.budget { syscalls = "any", stacks = false, buffer = "4K" }
     local one = b:measure(function()

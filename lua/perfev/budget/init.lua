@@ -176,6 +176,11 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer  errno
 function Budget:measure_command(argv)
+  if type(argv) ~= "table" or type(argv[1]) ~= "string" then
+    local given = type(argv) == "table" and "{ " .. shown(argv[1]) .. " }" or shown(argv)
+    error(("measure_command: a list of strings expected, the program first, not %s\n"
+      .. "  try: b:measure_command { \"ls\", \"/\" }"):format(given), 2)
+  end
   local s
   local on_signal = self.opts.on_signal
   s = session.new { command = argv, buffer = self.opts.buffer, log = self.opts.log,
@@ -216,6 +221,7 @@ end
 -- @treturn true | nil, message, errno
 function Budget:save(one)
   if not self.opts.baseline then error("save: the budget has no baseline\n  try: baseline = \"FILE\"", 2) end
+  if not result.is(one) then error("save: a result of measure() expected, not " .. shown(one), 2) end
   return budget_file.save(self.opts.baseline, self.opts.name or "", one)
 end
 

@@ -172,6 +172,8 @@ end
 
 -- ---- making ----
 
+function M.is(value) return getmetatable(value) == Result end
+
 local function judge(self, row, found, failure, strict)
   local one = { name = row.name, limit = row.limit.text, is_counter = row.how == "counter" or nil }
   local uses_waits = row.how == "switches" and failure and found.waits
