@@ -126,7 +126,7 @@ end
 local function check_event(self, ok, why, code)
   if ok then return ok end
   close(self)
-  error("budget: " .. ((code == core.errno.EBADF or why:find "EBADF") and CLOSED or why), 0)
+  error("budget: " .. (code == core.errno.EBADF and CLOSED or why), 0)
 end
 
 local function switch(self, rows, verb)
@@ -222,6 +222,7 @@ function Events:measure(rows, with_lines, f, ...)
   measuring = self.process
   local _ <close> = setmetatable({}, { __close = function() measuring = nil end })
   self.from, self.to = 0, 0
+  switch(self, rows, "disable") -- they are: it checks that they are open
   read_records(self)
   self.records = {}
   self.occurrences:clear()
