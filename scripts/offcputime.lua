@@ -26,7 +26,8 @@ local waits = perfev.span {
 perfev.event(tool.with_stacks("offcputime", opt, {
   "context-switches", period = 1,
   exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
-  sample = waits.start, switch = waits.stop, exit = waits.cancel,
+  -- At a task's exit it is too early: its last switch follows.
+  sample = waits.start, switch = waits.stop, fork = waits.cancel,
 }))
 
 perfev.done(function() tool.print_profile("offcputime", profile, opt) end)

@@ -247,6 +247,20 @@ describe("a script that measures how tasks wait", function()
   end
 end)
 
+describe("offcputime", function()
+  it("counts no wait from the last switch of an ended task to the first one of another with its number", function()
+    local world = run.write_file(dir .. "/reused.lua", [[return require("perfev.sim").world {
+      { at = 2000000, cpu = 1, type = "exit", pid = 7, tid = 7, ppid = 1, ptid = 1 },
+      { at = 2100000, cpu = 1, type = "sample", event = { type = 1, config = 3 }, pid = 7, tid = 7 },
+      { at = 3000000, cpu = 1, type = "fork", pid = 7, tid = 7, ppid = 1, ptid = 1 },
+      { at = 4000000, cpu = 1, type = "switch", pid = 7, tid = 7 },
+      { at = 5000000, cpu = 1, type = "sample", event = { type = 1, config = 3 }, pid = 7, tid = 7 },
+      { at = 5030000, cpu = 1, type = "switch", pid = 7, tid = 7 } }]])
+    local r = run { run.perfl, "-q", "--sim", world, "-a", "offcputime", "-f", "folded" }
+    assert.same({ 0, "30000" }, { r.code, r.out:match "^[^\n]* (%d+)\n$" })
+  end)
+end)
+
 describe("a script that joins a sleep with its wakeup", function()
   for _, name in ipairs { "offwaketime", "wakeuptime" } do
     it(("is refused in a container with its own pids (%s)"):format(name), function()

@@ -114,7 +114,7 @@ M.list = {
     breaks = "a wait that ends on another CPU is missing, and its begin joins a wait of another thread",
     shows = "time" },
   { script = "offcputime",
-    edits = { ", exit = waits.cancel", "" },
+    edits = { ", fork = waits.cancel", "" },
     breaks = "a task with the tid of an ended one waits since the end of that", shows = "time" },
   { script = "procmon",
     edits = { "r.addr + r.len, escape(r.filename)", "r.addr + r.len, r.filename" },
