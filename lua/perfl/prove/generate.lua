@@ -203,8 +203,8 @@ function Maker:birth(at, task)
   self:point(at, "sched:sched_process_fork", parent, { parent_comm = "sshd", parent_pid = PARENT,
     child_comm = "sshd", child_pid = task.tid })
   self:point(at, "task:task_newtask", parent, { pid = task.tid, comm = "sshd" })
-  self:record(at + 100, "task", task, { type = "fork", ppid = task.pid == task.tid and PARENT or task.pid,
-    ptid = PARENT })
+  local by = task.pid == task.tid and PARENT or task.pid
+  self:record(at + 100, "task", task, { type = "fork", ppid = by, ptid = by })
   self:wakeup(at + 200, task, parent, "sched:sched_wakeup_new")
   self:switch(at + 50000, idle, task, task.cpu, 0)
   if task.pid ~= task.tid then return end
