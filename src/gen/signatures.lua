@@ -250,7 +250,7 @@ tool.print_histogram(title: string, unit: string, value: table)
 tool.is_in_interrupt(args: perfev.Payload): boolean
 tool.socket_addresses(args: perfev.Payload): string, string
 tool.follow_allocations(who: string, opt: table): function, function
-tool.follow_mappings(who: string, opt: table): function
+tool.follow_mappings(who: string, opt: table): function, function
 tool.count_cache_uses(): function
 tool.table_printer(columns: table[]): function, function
 tool.print_durations(took: perfev.Aggregator, column: string, name: function, top: integer?)
