@@ -205,7 +205,7 @@ perfev.done(function() os.execute "touch %s/touched" end)]]):format(dir), "--wor
     for line in first:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
   end)
 
-  it("refuses an option that it lacks or that follows the script, a file without a world, a script that does not start", function()
+  it("refuses an unknown or misplaced option, a file without a world, a script that does not start", function()
     local function status(...) return run({ run.perfl, "prove", ... }).code end
     local text = run.write_file(dir .. "/text.lua", "return 5")
     assert.same({ 2, 2, 2, 2 }, { status("--seed", "x", "syscount"), status("--replay", text, "syscount"),

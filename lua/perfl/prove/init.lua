@@ -98,11 +98,11 @@ local function set_script(trials)
   trials.text = find_script.built_in_text(path) or load_source.read(path)
 end
 
--- The message for an option of prove that is written after the script, which lacks it; nil: another refusal
-local function misplaced(script, refused)
+-- The message for an option of prove among the words after the script, whose command line is refused; or nil
+local function misplaced(script)
   for i = 2, #script do
     local word = script[i]:match "^%-%-%a+"
-    if word and has_value[word] and refused:find("option '" .. word, 1, true) then
+    if word and has_value[word] then
       local value = script[i] == word and " " .. (script[i + 1] or "VALUE") or ""
       return ("prove: '%s': an option of prove is written before the script\ntry: perfl prove %s%s %s"):format(word,
         escape(script[i]), escape(value), escape(script[1]))
@@ -137,7 +137,7 @@ function M.main(words, _, _, main)
   local trials, refused, status = trials_of.new { main = main, words = script, seed = opts.seed, worlds = opts.worlds,
     deadline = opts.time and os.time() + math.max(1, opts.time // 1000000000) or nil }
   if not trials then
-    local misplaced_option = misplaced(script, refused)
+    local misplaced_option = status == 2 and misplaced(script)
     if misplaced_option then return usage_error(misplaced_option) end
     io.stderr:write(refused)
     return status

@@ -58,7 +58,7 @@ local M = {}
 --- See perfev.tool.follow_mappings.
 -- @tparam function with_stacks  f(spec): adds call chains to the declaration of an event
 -- @treturn function             f() -> iterator over the mappings that are left: { pid, comm, bytes, kind, stack }
--- @treturn function             f() -> the number of mappings of ended processes that are missing, because they are many
+-- @treturn function             f() -> the number of mappings of ended processes that are not kept: too many
 function M.follow(with_stacks)
   local s = session.default()
   local held, breaks = {}, {} -- by process: its pieces, its program break
