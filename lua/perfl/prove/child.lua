@@ -186,6 +186,7 @@ local function run(main, words, k, world, options)
     result.status = status
     if io.type(io.output()) == "file" then io.output():flush() end
     local s = session.default()
+    if options.collect then collectgarbage() collectgarbage() end -- else the aggregates depend on chance
     result.events, result.totals, result.aggregates = opened_events(k), totals_of(s), aggregates()
     s:close()
     result.leaks = k:leaks()
@@ -264,7 +265,7 @@ end
 -- @tparam table plan      `main`: perfl's; `words`: its command line; `target`: more words, or nil
 -- @tparam table world
 -- @tparam ?table options  `words` of this run, `without_target`, `closed`, `memory`, `file` to return, `files`,
---   `seconds`
+--   `seconds`, `collect`: without the aggregators that are no longer in use
 -- @treturn table          `status`, `signal`, `output`, `errors`, and of run(); nil, message if there is no process
 function M.run(plan, world, options)
   options = options or {}

@@ -48,9 +48,8 @@ function M.chains(events)
   end
   for _, name in ipairs(names) do
     for _, pair in ipairs(followers) do follow(name, replaced(name, pair[1], pair[2])) end
-    local is_probe = name:find "^perfev_"
-    local next_name = name:gsub("_(%d+):", function(n) return ("_%d:"):format(n + 1) end)
-    follow(name, is_probe and next_name) -- a function's return has the next number
+    local head, number, rest = name:match "^(perfev_%d+_)(%d+)(:.*)$" -- a function's return has the next number
+    follow(name, head and ("%s%d%s"):format(head, number + 1, rest))
   end
   local chains = {}
   for _, name in ipairs(names) do

@@ -118,8 +118,8 @@ end
 
 -- nil if both results mean the same. Rows of a pid are added up in one of them, so that only totals are compared then.
 local function difference(trials, world)
-  local own = child.run(trials.plan, variant(world, true))
-  local reused = child.run(trials.plan, variant(world, false))
+  local own = child.run(trials.plan, variant(world, true), { collect = true })
+  local reused = child.run(trials.plan, variant(world, false), { collect = true })
   if not (laws.is_sound(own) and laws.is_sound(reused)) then return nil end
   if own.aggregates[1] then
     if totals(own) == totals(reused) then return nil end

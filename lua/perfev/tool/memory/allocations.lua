@@ -33,8 +33,8 @@ end
 -- @tparam string library        the file with the functions
 -- @tparam function with_stacks  f(spec): adds call chains to the declaration of an event
 -- @treturn function             f() -> iterator over the allocations that are not freed, each with its age
--- @treturn function             f() -> the number of allocations whose address is unknown, and of missing ones
---   because ended processes left too many
+-- @treturn function             f() -> the number of allocations whose address is unknown, and of those of ended
+--   processes that are missing: they are many
 function M.follow(library, with_stacks)
   local s = session.default()
   local held, nr_unknown, latest = {}, 0, 0 -- held by process and address
