@@ -64,6 +64,14 @@ local function add_death(trials, world, at)
   end
 end
 
+-- When the task begins, for all that it does before: another one's life has wakeups by each task at any time.
+local function birth_of(world, pid)
+  for _, step in ipairs(world) do
+    if step.type == "fork" and step.pid == pid then return step.at end
+  end
+  return 0
+end
+
 -- Two lives, the first of which ends in the middle of something; the second one is marked by `second`. Its first record
 -- may be an end without a start, as the return from clone(2).
 local function two_lives(trials)
@@ -73,11 +81,11 @@ local function two_lives(trials)
   local world = faults.filtered(first, function(step) return not is_of(step, OLD) or step.at <= at end)
   add_death(trials, world, at + 200)
   local begin = faults.end_of(first) + 10000000
-  local lacks_start = math.random(2) == 1
+  local lacks_start, birth = math.random(2) == 1, birth_of(second, OLD)
   for _, step in ipairs(second) do
     local skipped = lacks_start and step.args and step.pid == OLD and not generate.is_sched(step.event)
     if skipped then lacks_start = false end
-    if is_of(step, OLD) and not skipped then
+    if is_of(step, OLD) and not skipped and (step.pid ~= OLD or step.at >= birth) then
       step.at, step.second = step.at + begin, true
       world[#world + 1] = step
     end
