@@ -158,9 +158,10 @@ end)
 local LINES, TABLES = "it prints a line for each record", "it keeps Lua tables"
 local reasons = {
   annotate = "its addresses are of one machine's files", biosnoop = LINES, cachestat = TABLES, cswlog = LINES,
-  diff = "it reads files", drsnoop = LINES, execsnoop = LINES, flightrec = LINES, funccount = "the kernel counts",
-  killsnoop = LINES, opensnoop = LINES, procmon = LINES, sched = TABLES, stat = "the kernel counts", statsnoop = LINES,
-  strace = LINES, tcpconnect = LINES, tcplife = LINES, timeline = TABLES, tpoint = LINES, trace = LINES,
+  diff = "it reads files", drsnoop = LINES, execsnoop = LINES, explore = TABLES, flightrec = LINES,
+  funccount = "the kernel counts", killsnoop = LINES, opensnoop = LINES, procmon = LINES, sched = TABLES, slow = TABLES,
+  stat = "the kernel counts", statsnoop = LINES, strace = LINES, tcpconnect = LINES, tcplife = LINES,
+  timeline = TABLES, tpoint = LINES, trace = LINES,
 }
 -- Merged on a real kernel: spec/live/merge_spec.lua
 local live = { memleak = true, growth = true }
