@@ -26,8 +26,8 @@ local waits = perfev.span {
 perfev.event(tool.with_stacks("offcputime", opt, {
   "context-switches", period = 1,
   exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
-  -- At a task's exit it is too early: its last switch follows.
-  sample = waits.start, switch = waits.stop, fork = waits.cancel,
+  -- The last switch of a task follows its exit.
+  sample = waits.start, switch = waits.stop, exit = waits.cancel, fork = waits.cancel,
 }))
 
 perfev.done(function() tool.print_profile("offcputime", profile, opt) end)

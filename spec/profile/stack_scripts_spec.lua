@@ -555,7 +555,7 @@ local twins = {
       if r.out or not wait then return end
       waiting[r.tid], last = nil, r.time
       if r.time - wait.since >= 3000000 then p:add_under(wait.comm, wait.stack, r.time - wait.since, 1) end
-    end, exit = function(r) waiting[r.tid] = nil end }]] },
+    end, exit = function(r) waiting[r.tid] = nil end, fork = function(r) waiting[r.tid] = nil end }]] },
   ["wakeuptime --least 3ms"] = { "asleep", TIMES, NAME .. [[
     local asleep = {}
     event { "sched:sched_waking", callchain = true, sample = function(r, args)
