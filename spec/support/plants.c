@@ -86,11 +86,12 @@ PLANT plant_mmap(void)
 
 PLANT plant_faults(void)
 {
-	char *memory = mmap(NULL, 256 * 4096, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, no_fd, 0);
-	madvise(memory, 256 * 4096, MADV_NOHUGEPAGE);
-	for (int i = 0; i < 256; i++)
-		((volatile char *)memory)[i * 4096] = 1;
+	const size_t page = 4096, pages = 256;
+	volatile char *memory = mmap(NULL, pages * page, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, no_fd, 0);
+	madvise((void *)memory, pages * page, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < pages; i++)
+		memory[i * page] = 1;
 	sink++;
 }
 
