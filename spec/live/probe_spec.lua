@@ -167,7 +167,8 @@ describe("a uprobe", function()
   on("passes its arguments beside registers that are sampled to unwind, of a command and of the machine", function()
     for _, is_cpu_wide in ipairs { false, true } do
       local n, right, deep = 0, 0, 0
-      local s = perfev.session { command = { prog, tostring(TIMES) }, all_cpus = is_cpu_wide or nil }
+      -- The stacks take 8 KB each: a ring holds all of them.
+      local s = perfev.session { command = { prog, tostring(TIMES) }, all_cpus = is_cpu_wide or nil, buffer = "16M" }
       s:event { "uprobe:" .. prog .. ":work", args = { "n:int", "more=$arg3:long" }, callchain = "dwarf",
         sample = function(r, a)
           right, deep = right + (a.n == n and a.more == -3 * n and 1 or 0), deep + (#r.stack >= 2 and 1 or 0)
@@ -500,7 +501,7 @@ perfev.done(function() print(n) end)
     -- The list is empty, or has probes that other running processes use.
     local rest = run({ run.perfl, "cleanup" }).out:gsub("kept %l+ perfev_%d+_%d+/%S+: it is in use\n", "")
     assert.is_true(rest == "nothing to remove\n" or rest == "", rest)
-    assert.matches("^usage: perfl cleanup\n", run({ run.perfl, "cleanup", "--help" }).out)
+    assert.matches("^Usage: perfl cleanup\n", run({ run.perfl, "cleanup", "--help" }).out)
     r = run { run.perfl, "cleanup", "all" }
     assert.equal(2, r.code)
     assert.matches("cleanup: unexpected argument 'all'\n  try: perfl cleanup %-%-help", r.err)
