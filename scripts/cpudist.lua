@@ -25,8 +25,9 @@ local report = tool.latency("cpudist", opt, { title = opt.off and "off-CPU time"
 
 local function count_all()
   local turns = report:span { start = true, stop = true, start_by = start_by, stop_by = stop_by,
+    cancel = opt.off or nil, cancel_by = opt.off and "tid" or nil, -- the last switch of a task follows its exit
     start_where = { start_by, "!=", 0 }, stop_where = { stop_by, "!=", 0 } } -- idle is no task
-  perfev.event { "sched:sched_switch", sample = { turns.stop, turns.start } }
+  perfev.event { "sched:sched_switch", sample = { turns.stop, turns.start }, fork = opt.off and turns.cancel or nil }
 end
 
 local function count_chosen()
@@ -36,7 +37,7 @@ local function count_chosen()
     if since[ends] then report:add(time - since[ends], ends, comm) end
     since[ends] = nil
     since[begins] = is_chosen(begins, name) and time or nil
-  end }
+  end, fork = opt.off and function(r) since[r.tid] = nil end or nil }
 end
 
 if is_chosen then count_chosen() else count_all() end

@@ -45,7 +45,8 @@ local waits = perfev.span {
 perfev.event(tool.with_stacks("offwaketime", opt, {
   "context-switches", period = 1,
   exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
-  sample = waits.start, switch = waits.stop, exit = waits.cancel,
+  -- The last switch of a task follows its exit.
+  sample = waits.start, switch = waits.stop, exit = waits.cancel, fork = waits.cancel,
 }))
 
 -- The waker's event: sched_wakeup may run on the other CPU.

@@ -261,6 +261,21 @@ describe("offcputime", function()
   end)
 end)
 
+describe("cpudist --off", function()
+  it("counts no time from the last switch of an ended task to the first one of another with its number", function()
+    local switch = [[type = "sample", event = "sched:sched_switch"]]
+    local world = run.write_file(dir .. "/reused_off.lua", ([[return require("perfev.sim").world {
+      { at = 2000000, cpu = 1, type = "exit", pid = 7, tid = 7, ppid = 1, ptid = 1 },
+      { at = 2100000, cpu = 1, SWITCH, pid = 7, tid = 7, args = { prev_pid = 7 } },
+      { at = 3000000, cpu = 1, type = "fork", pid = 7, tid = 7, ppid = 1, ptid = 1 },
+      { at = 4000000, cpu = 1, SWITCH, pid = 0, tid = 0, args = { next_pid = 7 } },
+      { at = 5000000, cpu = 1, SWITCH, pid = 7, tid = 7, args = { prev_pid = 7 } },
+      { at = 5030000, cpu = 1, SWITCH, pid = 0, tid = 0, args = { next_pid = 7 } } }]]):gsub("SWITCH", switch))
+    local r = run { run.perfl, "-q", "-j", "--sim", world, "-a", "cpudist", "--off" }
+    assert.same({ 0, "1", "30" }, { r.code, r.out:match '"count":(%d+)', r.out:match '"sum":(%d+)' })
+  end)
+end)
+
 describe("a script that joins a sleep with its wakeup", function()
   for _, name in ipairs { "offwaketime", "wakeuptime" } do
     it(("is refused in a container with its own pids (%s)"):format(name), function()
