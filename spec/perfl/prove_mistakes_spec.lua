@@ -6,7 +6,7 @@ local mistakes = require "spec.support.mistakes"
 local run = require "spec.support.run"
 
 local IS_LONG = os.getenv "PROOFS" == "long"
-local WORLDS = IS_LONG and 150 or 6 -- in addition to the failing calls, the other kernels and the many lives
+local WORLDS = IS_LONG and 60 or 6 -- in addition to the failing calls, the other kernels and the many lives
 
 local dir
 setup(function() dir = run.tempdir() end)
