@@ -8,10 +8,10 @@ local _, this_file = ...
 local asset = require "perfev.base.asset"
 local call_tree = require "perfev.profile.call_tree"
 local columns = require "perfev.explore.columns"
-local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local json = require "perfev.base.json"
 local markup = require "perfev.picture.markup"
+local naming_progress = require "perfev.symbol.naming_progress"
 local profiles = require "perfev.profile"
 local session = require "perfev.live.session"
 
@@ -213,17 +213,6 @@ local function write_page(self, opt, write, progress)
   write((tail:gsub("%$(%u+)", fill)))
 end
 
-local MONOTONIC = 1
-
-local function progress_of(who)
-  local next_report = core.clock(MONOTONIC) + SECOND
-  return function(done, all)
-    if core.clock(MONOTONIC) < next_report then return end
-    next_report = next_report + SECOND
-    io.stderr:write(("%s: %d of %d stacks have their names\n"):format(who, done, all))
-  end
-end
-
 --- See perfev.tool.explore.
 -- @tparam table tool  the module perfev.tool, which loads this one
 function M.run(tool, who, opt)
@@ -238,7 +227,7 @@ function M.run(tool, who, opt)
     if self.nr == 0 and self.without_time > 0 then
       tool.refuse(who, "the samples of the recording have no times\n  try: perf record -T", 1)
     end
-    write_page(self, opt, function(text) io.write(text) end, progress_of(who))
+    write_page(self, opt, function(text) io.write(text) end, naming_progress(who))
     for _, note in ipairs(notes_of(self)) do io.stderr:write(who, ": ", note, "\n") end
   end)
 end

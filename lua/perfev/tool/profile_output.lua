@@ -1,27 +1,16 @@
 --- The profile of a script: makes it, with the baseline that the options name, and writes it. The session's `hint`,
 -- which perfl prints after the summary, tells that the stacks are cut short.
 
-local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local lazy = require "perfev.base.lazy_module"
 local profiles = require "perfev.profile"
+local naming_progress = require "perfev.symbol.naming_progress"
 local session = lazy "perfev.live.session"
 
 local M = {}
 
-local SECOND = 1000000000
-local MONOTONIC = 1
 local STACK_USER = 1 << 13 -- PERF_SAMPLE_STACK_USER
 local SHORT_SHARE, STACKS_MIN = 1 / 3, 20 -- of user stacks, for a hint
-
-local function progress(who)
-  local next_report = core.clock(MONOTONIC) + SECOND
-  return function(done, all)
-    if core.clock(MONOTONIC) < next_report then return end
-    next_report = next_report + SECOND
-    io.stderr:write(("%s: %d of %d stacks have their names\n"):format(who, done, all))
-  end
-end
 
 -- Returns whether the session reads a recording, and whether that has copies of stacks, which are unwound.
 local function recording_kind(s)
@@ -82,7 +71,7 @@ end
 
 --- See perfev.tool.print_profile.
 function M.print(who, profile, opt)
-  profile:resolve(progress(who))
+  profile:resolve(naming_progress(who))
   if opt.baseline then prepare_baseline(profile, opt) end
   io.write(profile[opt.format](profile, { annotate = true, baseline = opt.baseline, absolute = opt.absolute },
     function(line) io.write(line) end))
