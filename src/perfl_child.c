@@ -189,7 +189,7 @@ int perfl_raise(lua_State *L)
 
 enum { WORDS_MAX = 256 };
 
-/* exec_self({ word, ... }) in a child: a new perfl, whose Lua state has another hash seed */
+/* exec_self({ word, ... }): replaces a child by a new perfl, which has another hash seed in Lua */
 int perfl_exec_self(lua_State *L)
 {
 	const char *words[WORDS_MAX + 2] = { "perfl" };

@@ -1,4 +1,4 @@
---- Laws: what every run of a script must obey, and what must not change a result.
+--- Laws: conditions on one run of a script, and on the outputs of two runs of it.
 
 local child = require "perfl.prove.child"
 local faults = require "perfl.prove.faults"
