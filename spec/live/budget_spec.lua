@@ -1,18 +1,13 @@
 -- Budgets on the real kernel: 30 planted calls are named, and runs under load have one verdict.
 -- PROOFS=long has all plants and 1,000 runs.
 
-local core = require "perfev.core"
 local perfev = require "perfev"
-local build_plants = require "spec.support.plants"
+local plants_program = require "spec.support.plants"
 local run = require "spec.support.run"
 
 local is_long = os.getenv "PROOFS" == "long"
-local tracefs = core.slurp "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"
 
-local it = require "spec.support.skip"(it, function()
-  if not tracefs then pending "system calls need root and tracefs" end
-  if core.machine ~= "x86_64" then pending "the names of the calls are those of x86_64" end
-end)
+local it = plants_program.it_with_calls(it)
 
 -- plant -> the call that is new, and the function that makes it (default: plant_NAME)
 local plants = {
@@ -30,9 +25,9 @@ local SHORT = 5
 
 local dir, program
 setup(function()
-  if not tracefs then return end
+  if not plants_program.has_tracefs then return end
   dir = run.tempdir()
-  program = build_plants(dir)
+  program = plants_program.build(dir)
 end)
 teardown(function()
   perfev.budget.close()

@@ -1,20 +1,16 @@
 -- perfl budget on the real kernel: its file, its reports, its exit status.
 
-local build_plants = require "spec.support.plants"
+local plants_program = require "spec.support.plants"
 local core = require "perfev.core"
 local run = require "spec.support.run"
 
-local tracefs = core.slurp "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"
-local it = require "spec.support.skip"(it, function()
-  if not tracefs then pending "system calls need root and tracefs" end
-  if core.machine ~= "x86_64" then pending "the names of the calls are those of x86_64" end
-end)
+local it = plants_program.it_with_calls(it)
 
 local dir, program
 setup(function()
-  if not tracefs then return end
+  if not plants_program.has_tracefs then return end
   dir = run.tempdir()
-  program = build_plants(dir)
+  program = plants_program.build(dir)
 end)
 teardown(function()
   if dir then run.remove(dir) end
